@@ -1,4 +1,4 @@
-"""The command `aggregator`, also by `python -m`: it hears signals before all is imported.
+"""The command `aggregator`, also by `python -m`: it handles signals before all is imported.
 
 That takes a second. Until then SIGTERM would be ignored by process 1 of a container, and SIGHUP
 would end any process, though somebody only wants the config to be read again.

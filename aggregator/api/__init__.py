@@ -1,1 +1,1 @@
-"""The latest status goes in; REST comes out, from a thread of the running aggregation."""
+"""The REST API of a running aggregation, in a thread of its own."""

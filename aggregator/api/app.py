@@ -1,4 +1,4 @@
-"""The REST API of a running aggregation: its first calls, over the latest status, and all others.
+"""The REST application: routes of all calls, and those that show the latest status.
 
 `/` and `/health` answer in the shapes of Kafka Connect, `/api/...` in our own. `/health` is for
 those who send requests on, `/alive` for those who end what hangs.

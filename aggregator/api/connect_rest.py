@@ -1,4 +1,4 @@
-"""Kafka Connect's REST: a source is a connector, and scripts and tools made for Connect find it so.
+"""Kafka Connect's REST API over sources as connectors, for scripts and tools of Connect.
 
 Paths, answers and codes are those of Connect 4 (org.apache.kafka.connect.runtime.rest). What has no
 counterpart here answers 404 or 400 and says so.

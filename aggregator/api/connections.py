@@ -1,4 +1,4 @@
-"""Connections to the API: as many as do not hurt the process, and none that asks nothing for long.
+"""Limits the connections to the API: their number, and how long one may be idle.
 
 Each is an open file of the process that copies records, which needs files of its own.
 """

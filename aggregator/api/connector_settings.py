@@ -1,4 +1,4 @@
-"""The config of a connector as it comes in a request: text by key, or what is wrong with it."""
+"""Parses the config of a connector from a request: text by key, or the problems."""
 
 from __future__ import annotations
 

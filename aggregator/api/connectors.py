@@ -1,4 +1,4 @@
-"""The sources of a running instance as connectors: what is shown of them, and what changes them."""
+"""Shows and changes the sources of a running instance as connectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Those that follow the events of an instance, as server-sent events."""
+"""Clients that follow the events of an instance, as server-sent events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went wrong and was mended, as one timeline: gaps, quarantine, recoveries, audits. Pure."""
+"""Incidents in one timeline: gaps, quarantine, recoveries, audits. Pure."""
 
 from __future__ import annotations
 

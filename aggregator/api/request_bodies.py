@@ -1,4 +1,4 @@
-"""The bodies of requests: read before anything looks at them, up to a limit and within a time."""
+"""Reads the bodies of requests in advance, up to a limit and within a time."""
 
 from __future__ import annotations
 

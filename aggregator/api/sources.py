@@ -1,4 +1,4 @@
-"""Our own calls that add, change, restart and remove a source; the command line's."""
+"""Our own calls that add, change, restart and remove a source, also for the command line."""
 
 from __future__ import annotations
 

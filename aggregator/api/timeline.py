@@ -1,4 +1,4 @@
-"""History and events of a running instance: out of the tables, and live as server-sent events."""
+"""History and events of a running instance, from the tables and live as server-sent events."""
 
 from __future__ import annotations
 

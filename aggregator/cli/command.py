@@ -1,4 +1,4 @@
-"""How a command is declared: its shared options, its output and how it ends, once for all.
+"""Declares commands: shared options, output and exit code, in one place.
 
 A command is a function of a `Call` and its own arguments and options, which returns a `Report`.
 `command` adds the config file, `--set` and `-o`; it shows the report as tables or as JSON, and ends

@@ -1,4 +1,4 @@
-"""`aggregator failover` and `failback`: from a source to the hub, and the way back."""
+"""`aggregator failover` and `failback`: from a source to the hub, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`aggregator history`: how the sources were: records, lag, latency over time; no Spark."""
+"""`aggregator history`: records, lag and latency of the sources over time; no Spark."""
 
 from __future__ import annotations
 

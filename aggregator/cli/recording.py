@@ -1,4 +1,4 @@
-"""History and events beside a run: what is logged is kept as well."""
+"""Stores history and events beside a run: what is logged is also kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two renderers over the same report: tables for the eyes, JSON for programs."""
+"""Renders a report as tables for people or as JSON for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of `aggregator plan` about schemas: conflicts, and records with ids of before."""
+"""The schemas part of `aggregator plan`: conflicts, and records with old ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API beside a run: its port is taken first, or as soon as another instance gives it up."""
+"""Serves the API beside a run: takes its port first, or when another instance releases it."""
 
 from __future__ import annotations
 

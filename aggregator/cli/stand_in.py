@@ -1,4 +1,4 @@
-"""What `mirror-maker` and `replicator` share: the config is made in memory, and then run."""
+"""The shared part of `mirror-maker` and `replicator`: makes a config in memory and runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Under spark-submit: the master and executors that were asked for there, put into the config.
+"""Puts the master and executors of spark-submit into the config.
 
 spark-submit starts the JVM first and hands its settings to it; a session built with a master of
 our own would silently replace the one of the command line.

@@ -1,4 +1,4 @@
-"""YAML, `--set` and references come in; one typed, checked, frozen `Config` comes out."""
+"""Loads YAML, `--set` and references into one typed, checked, frozen `Config`."""
 
 from aggregator.config.checks import warnings
 from aggregator.config.kafka_settings import jvm_settings, librdkafka_settings

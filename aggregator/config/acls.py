@@ -1,4 +1,4 @@
-"""The ACL part of a source's configuration: whether its readers may read the hub topics."""
+"""The config of a source's ACLs: whether its readers may read the hub topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source that was added at run time may refer to: files, variables, URLs of the process.
+"""What a source added at run time may refer to: files, environment variables, URLs.
 
 Without this limit a user who may add a source could make this process read any file or variable and
 send it to a cluster of their own. The operator's config file may refer to anything.

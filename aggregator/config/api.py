@@ -1,4 +1,4 @@
-"""The part `api` of the config: where it listens, who may ask, what sources may refer to. Pure."""
+"""The config of the API: listen address, access, what added sources may refer to. Pure."""
 
 from __future__ import annotations
 

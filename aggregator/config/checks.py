@@ -1,4 +1,4 @@
-"""What the types cannot say: settings we refuse, patterns that do not compile, a hub as source."""
+"""Checks beyond the types: refused settings, patterns that do not compile, a hub as source."""
 
 from __future__ import annotations
 

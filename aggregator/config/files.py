@@ -1,4 +1,4 @@
-"""Files that the config names: read with a limit, and what stores and keytabs hold as a digest."""
+"""Reads files that the config names, with a size limit; digests of stores and keytabs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The groups part of a source's configuration: which consumer groups are kept up at the hub."""
+"""The config of a source's groups: which consumer groups are kept in sync at the hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The config in force: one holder, which a reload changes and everybody reads."""
+"""The config in force: one shared holder, which a reload changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regexes as Java writes them, for Python: what it lacks is put in other words, or refused. Pure.
+"""Translates Java regexes for Python: what Python lacks is rewritten, or refused. Pure.
 
 Patterns come from configs of MirrorMaker and Connect. They are for topic names, which are ASCII:
 so a class of Unicode is the ASCII characters in it.

@@ -1,4 +1,4 @@
-"""The shape of the config tree: which keys stand where, and the valid key nearest a wrong one."""
+"""The shape of the config tree: which keys exist where, and the valid key nearest a wrong one."""
 
 from __future__ import annotations
 

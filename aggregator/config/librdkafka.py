@@ -1,4 +1,4 @@
-"""Java Kafka settings in librdkafka's words: names, units, certificates, logins."""
+"""Translates Java Kafka settings for librdkafka: names, units, certificates, logins."""
 
 from __future__ import annotations
 

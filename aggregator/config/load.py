@@ -1,4 +1,4 @@
-"""YAML, `--set` and references become one typed tree, or every problem at once."""
+"""Loads YAML, `--set` and references as one typed tree, or reports every problem at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets out of sight: in the config that is shown, and in any text that may quote it."""
+"""Masks secrets in the shown config, and in any text that may quote it."""
 
 from __future__ import annotations
 

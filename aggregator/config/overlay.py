@@ -1,4 +1,4 @@
-"""`--set a.b=c`: single values laid over the tree that was read from YAML."""
+"""Applies `--set a.b=c`: single values over the tree that was read from YAML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""References in the config become their values: `${NAME}`, `${NAME:-default}`, `${file:PATH}`.
+"""Resolves references in the config: `${NAME}`, `${NAME:-default}`, `${file:PATH}`.
 
 `${env:NAME}`, `${file:PATH:KEY}`, a key of a properties file, and `${dir:PATH:FILE}`, a file of a
 folder, are as in Kafka's own configs.

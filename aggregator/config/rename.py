@@ -1,4 +1,4 @@
-"""How hub topics are called: a template for all topics, or a list of rules of which the first fits.
+"""The names of hub topics: a template for all, or a list of rules of which the first match wins.
 
 Groups of `match` are filled into `to` as in Java: `$1`, `${1}`, `${name}`.
 """

@@ -1,4 +1,4 @@
-"""The config written out again: as YAML, as JSON Schema, as a table of options."""
+"""Renders the config: as YAML, as JSON Schema, as a table of options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the typed tree refuses, in plain words: path, reason, and what to write instead."""
+"""Validation errors in plain words: path, reason, and what to write instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster's settings say of key stores and trust stores: which there are, and of what type.
+"""The key stores and trust stores in a cluster's settings, and their types.
 
 Java reads all of them. librdkafka reads PEM; the others are opened for it, and stand in the
 settings as PEM text from then on (`with_pem`). Pure: no file is looked at here.

@@ -1,4 +1,4 @@
-"""The tee part of the configuration: which hub topics land in Delta tables, where, and how."""
+"""The config of the tee: which hub topics land in Delta tables, where, and how."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The topics part of the configuration: which are taken, and what becomes of them at the hub.
+"""The config of topics: which are taken, and how they are set up at the hub.
 
 Keys of `topics` may be repeated per hub topic under `topics.overrides`.
 """

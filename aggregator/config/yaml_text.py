@@ -1,4 +1,4 @@
-"""YAML text to plain data, strictly: every key once, every scalar as the text that was written.
+"""Parses YAML text strictly: every key once, every scalar as the text that was written.
 
 Scalars stay text because the typed tree turns them into numbers where it wants numbers. So a
 password `0123` or an alias `no` is never taken for an octal number or for false.

@@ -1,4 +1,4 @@
-"""One run of an aggregation, from its config to its exit code: the steps, in their order."""
+"""One run of an aggregation, from its config to its exit code, step by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carries out the commands of a step, in their order, and says what came of each."""
+"""Executes the commands of a step in order, and returns the outcome of each."""
 
 from __future__ import annotations
 

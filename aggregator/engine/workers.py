@@ -1,4 +1,4 @@
-"""What a run works with: its driver, its session, and the threads that hand values to the engine.
+"""The resources of a run: driver, session, and the threads that pass values to the engine.
 
 Each is started where nothing has to be waited for, and ended with the block that it is used in.
 """

@@ -1,1 +1,1 @@
-"""What copying does not need: importers, brokers for demo and tests, notebooks."""
+"""Extras beside copying: importers, brokers for demo and tests, notebooks."""

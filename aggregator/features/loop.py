@@ -1,4 +1,4 @@
-"""The one thread of a feature: it takes a turn, waits, and takes the next one, until it is ended.
+"""The thread of a feature: it takes a turn, waits, and takes the next one, until it is ended.
 
 A feature runs beside the engine with clients of its own: a cluster or a table that hangs, or
 refuses, must not delay a record.

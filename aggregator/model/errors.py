@@ -1,4 +1,4 @@
-"""The errors of the project, who handles each, and the exit code each one ends a command with.
+"""The error classes: which part handles each, and the exit code that each gives a command.
 
     AggregatorError                exit 1   anything not named below
     |-- ConfigError                exit 2   the user mends the config; nothing was touched

@@ -1,4 +1,4 @@
-"""Named places at which a process can be made to die, to fail or to wait. For tests only.
+"""Named failpoints at which tests make a process die, fail or wait.
 
 Those of `task-` are in the connector's Java, where a process can be made to die, or to raise an
 Error.

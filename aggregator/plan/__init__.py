@@ -1,4 +1,4 @@
-"""Config and discovered clusters go in; routes, hub topics, lanes and positions come out. Pure."""
+"""Plans routes, hub topics, lanes and positions from the config and the clusters. Pure."""
 
 from aggregator.plan.plan import Plan, make_plan
 

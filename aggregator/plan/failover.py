@@ -1,4 +1,4 @@
-"""What is behind when a source fails over, and the config of the way back. Pure.
+"""What is not copied yet when a source fails over, and the config of the failback. Pure.
 
 The way back copies only what was written at the hub itself. Whatever came from a source bears an
 origin, whichever source that is, and its loop guard leaves out what bears one (`hub.known_as`). In

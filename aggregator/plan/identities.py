@@ -1,4 +1,4 @@
-"""One cluster under two names, as hub and source or as two sources; and two with one id. Pure.
+"""Finds one cluster under two names, and two clusters with one id. Pure.
 
 A cluster id is no proof: images that have a fixed one, and disks that were cloned, give it to
 several clusters. Brokers at the same addresses are one cluster.

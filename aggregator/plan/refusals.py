@@ -1,4 +1,4 @@
-"""What the hub has refused of plans, and what is asked of it instead. Pure.
+"""Keeps what the hub has refused of a plan, and plans without it. Pure.
 
 A config that the hub names in its answer is left out, or made smaller where it is a size, and the
 rest of the topic is as it was planned. What the hub refuses as a whole is not asked for again until

@@ -1,4 +1,4 @@
-"""What a config that was read again changes: what is taken over, and what waits. Pure."""
+"""What a reloaded config changes: what applies at once, and what waits for a restart. Pure."""
 
 from __future__ import annotations
 

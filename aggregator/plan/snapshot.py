@@ -1,4 +1,4 @@
-"""What one look at all clusters found, and which topics came since looks before. Pure."""
+"""The result of one discovery of all clusters, and which topics are new since. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a running instance shows of itself: a view of one moment, and the document made from it."""
+"""The status of a running instance: a view of one moment, and the document made from it."""

@@ -1,4 +1,4 @@
-"""What was sent, topic by topic, and what is known of events that are to come once."""
+"""Counts of what was sent, topic by topic, and the state of dedup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hub topics, and what each source gives to them: the same status, seen from the hub. Pure."""
+"""Hub topics, and what each source contributes: the status, seen from the hub. Pure."""
 
 from __future__ import annotations
 

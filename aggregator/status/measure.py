@@ -1,4 +1,4 @@
-"""Measures at the sources what a lag needs: log ends, and the size of the records that wait.
+"""Measures at the sources what a lag needs: log ends, and the size of waiting records.
 
 Reads with a plain consumer by assignment: no group is joined, nothing is committed. Each source
 has its own thread and deadline.

@@ -1,4 +1,4 @@
-"""Lengths of time and sizes as a person says them. Pure."""
+"""Formats durations and sizes for people. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of failovers, beside the checkpoints: where the way back of each begins at the hub.
+"""The table of failovers, beside the checkpoints: where each failback begins at the hub.
 
 Append-only, and no clock orders its rows: a failover names the pause that it made, and a way back
 the failovers that it brings back. `at` is for people.

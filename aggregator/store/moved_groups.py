@@ -1,4 +1,4 @@
-"""The table of groups that were taken over to the hub, beside the checkpoints.
+"""The table of groups that were cut over to the hub, beside the checkpoints.
 
 Append-only. A group is at the hub for as long as it has committed nothing more at its sources, so a
 row has what it had committed there; when it commits more at a source, no row says so any more.

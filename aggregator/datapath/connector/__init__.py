@@ -1,1 +1,1 @@
-"""Java sources go in; out comes the jar by which Spark reads the sources and writes the hub."""
+"""The connector in Java by which Spark reads the sources and writes the hub."""

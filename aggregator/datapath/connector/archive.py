@@ -1,4 +1,4 @@
-"""Class files and attributes go in, the bytes of a jar come out, the same ones for the same input.
+"""Builds a reproducible jar from class files and manifest attributes.
 
 And a jar's attributes are read again. Knows nothing of what the class files are for.
 """

@@ -1,4 +1,4 @@
-"""Compiles the Java of this folder into one jar, ahead of any run, and hands that jar out checked.
+"""Compiles the Java of this folder into one jar, ahead of any run, and verifies that jar.
 
 `python -m aggregator.datapath.connector.build` does it, and nothing when the jar is current. The
 compiler is a jar that any Java 17 runs, so no JDK is needed; a user who installs a wheel or an

@@ -1,4 +1,4 @@
-"""The connector in the driver's JVM: makes lanes known, gives them orders, takes their reports."""
+"""The connector in the driver's JVM: registers lanes, sends orders, takes reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a log cannot be read from a position on, tried on the driver offset by offset.
+"""Finds how far a log is unreadable from a position, by trying each offset on the driver.
 
 Kafka's client reads nothing behind a batch with a wrong sum, nor does it say where that ends. But
 it names the batch's first offset, whichever of its offsets it was to read. So the offset behind the

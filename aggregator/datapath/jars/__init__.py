@@ -1,4 +1,4 @@
-"""Names of jar sets go in; verified jar files, and a Java to run them, come out."""
+"""Fetches and verifies sets of jars, and finds a Java to run them."""
 
 from aggregator.datapath.jars.fetch import CACHE_VARIABLE, cache_folder, download, jars
 from aggregator.datapath.jars.find_java import java_command, java_home

@@ -1,1 +1,1 @@
-"""Streams into the hub: lanes go in, tagged and repartitioned records come out."""
+"""Runs lanes as Spark streams into the hub."""

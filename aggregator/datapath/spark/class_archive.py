@@ -1,4 +1,4 @@
-"""The archive of classes that the JVM starts from: with it a start takes two thirds of the CPU.
+"""The class archive that the JVM starts from: with it a start takes two thirds of the CPU.
 
 Java 17 can map classes that were read and checked before into memory, instead of doing so at each
 start (class data sharing). The archive is made once, from a list of the classes that a run with a

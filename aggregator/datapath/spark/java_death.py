@@ -1,4 +1,4 @@
-"""Says that the driver's Java has ended, and of what, instead of how a call to it failed."""
+"""Reports that the driver's Java has ended, and why, instead of how a call to it failed."""
 
 from __future__ import annotations
 

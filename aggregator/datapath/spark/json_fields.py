@@ -1,4 +1,4 @@
-"""Columns of Java that look at JSON objects: for fields that are new, and for their ends.
+"""Java column functions over JSON objects: new fields, and where an object ends.
 
 Whether an object has fields that a struct has not says `JsonFields.java`, and whether it can be
 read `JsonEnds.java`. The only module that reaches through py4j for it: Spark registers a class

@@ -1,4 +1,4 @@
-"""What the driver's JVM is started with, and its start, which needs no plan and can come early."""
+"""Starts the driver's JVM, which needs no plan and can come early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One lane's streaming query: start it, follow what its tasks report, give it orders, stop it.
+"""One lane's streaming query: start it, follow its reports, give it orders, stop it.
 
 A generation is one life of the query, from fixed positions. Spark's own checkpoint directory is
 scratch: a new one for each generation, removed with it. The query alone writes at least once and in

@@ -1,4 +1,4 @@
-"""Renders what a lane's query needs from the config and the plan: settings of its clients."""
+"""Renders the client settings of a lane's query from the config and the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scratch folder of one generation of a lane; those that killed runs have left are removed.
+"""The scratch folder of one generation of a lane; folders left by killed runs are removed.
 
 A folder is locked while its run lives. The kernel lets go of the lock with the process, so a
 process that gets the lock knows that the folder is unused, also where several containers share one

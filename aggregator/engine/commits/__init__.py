@@ -1,1 +1,1 @@
-"""From what the lanes report to the checkpoint: report points, bounds of the hub, and commits."""
+"""Turns reports of lanes into checkpoint commits, with bounds of the hub."""

@@ -1,1 +1,1 @@
-"""A room: what people ask of a running instance, and the one way by which it reaches the engine."""
+"""Commands to a running instance, and the one queue by which they reach the engine."""

@@ -1,1 +1,1 @@
-"""A room: what a run would do first, which `aggregator plan` shows; nothing is carried out."""
+"""What a run would do first, for `aggregator plan`; nothing is executed."""

@@ -1,4 +1,4 @@
-"""What `aggregator plan` shows of a first start: asked of the clusters and of the checkpoint."""
+"""Collects the inputs of a dry run from the clusters and the checkpoint."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A name and a broker count go in; a real, running Kafka cluster of child processes comes out."""
+"""Runs real Kafka clusters as child processes."""

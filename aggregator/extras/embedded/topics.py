@@ -1,4 +1,4 @@
-"""Small things to do with a cluster: create and delete topics, write and read records, offsets.
+"""Helpers for a cluster: create and delete topics, write and read records, offsets.
 
 For setting up demos and tests, so everything waits until it is done and raises `ClusterError`.
 `client` holds further librdkafka settings, such as a login.

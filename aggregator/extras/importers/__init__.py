@@ -1,1 +1,1 @@
-"""Moving in from other tools: their files become our config, what they stored our positions."""
+"""Imports from other tools: their files as our config, their stored offsets as positions."""

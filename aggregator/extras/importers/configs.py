@@ -1,4 +1,4 @@
-"""What an import comes to: a config for each hub, with what was not taken over, and why. Pure."""
+"""The result of an import: a config for each hub, and what was not taken over, and why. Pure."""
 
 from __future__ import annotations
 

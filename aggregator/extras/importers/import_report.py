@@ -1,4 +1,4 @@
-"""What an import came to, as a document: the configs, what was not taken over, what to set."""
+"""The result of an import as a document: configs, what was not taken over, what to set."""
 
 from __future__ import annotations
 

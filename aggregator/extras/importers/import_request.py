@@ -1,4 +1,4 @@
-"""The files and options of an import are read, and become the configs of their hubs."""
+"""Reads the files and options of an import, and makes the configs of their hubs."""
 
 from __future__ import annotations
 

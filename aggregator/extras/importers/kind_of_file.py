@@ -1,4 +1,4 @@
-"""Which tool a file is of, by what is in it. Pure."""
+"""Detects which tool a file belongs to, by its content. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Login lines become what our config takes, with a DECIDE where that cannot be. Pure."""
+"""Translates login lines for our config, with a DECIDE where that is impossible. Pure."""
 
 from __future__ import annotations
 

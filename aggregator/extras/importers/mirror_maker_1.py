@@ -1,4 +1,4 @@
-"""MirrorMaker 1: its consumers, its producer and its options become a config. Pure."""
+"""Imports MirrorMaker 1: a config from its consumers, its producer and its options. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of MirrorMaker 1's files and options, and what each one is here. Pure.
+"""The keys of MirrorMaker 1's files and options, and what each one means here. Pure.
 
 Those of MirrorMaker 2 and the replicators are the words of their connectors: `connect.core_words`.
 """

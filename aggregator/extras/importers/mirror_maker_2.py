@@ -1,4 +1,4 @@
-"""MirrorMaker 2's properties: its flows become a config for each cluster that is written. Pure.
+"""Imports MirrorMaker 2: a config for each cluster that its flows write to. Pure.
 
 A flow is read as `MirrorMakerConfig` does it: as the config of a connector, made of what is said
 for all, for its two clusters, and for itself, each over the one before; and as the config of the

@@ -1,4 +1,4 @@
-"""The replicator executable: its files and options become a config. Pure."""
+"""Imports the replicator executable: a config from its files and options. Pure."""
 
 from __future__ import annotations
 

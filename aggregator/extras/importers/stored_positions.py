@@ -1,4 +1,4 @@
-"""What other tools have stored about how far they have read, as our positions. Pure."""
+"""Converts the stored offsets of other tools to our positions. Pure."""
 
 from __future__ import annotations
 

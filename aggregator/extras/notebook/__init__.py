@@ -1,4 +1,4 @@
-"""For notebooks: the hub's records with their origin, decoded; where they came from; what was.
+"""For notebooks: decoded hub records with their origin, their sources, and history.
 
 `hub = open_hub("aggregator.yaml")`, and one line for each question. Reads only: needs no running
 aggregation, and disturbs none.

@@ -1,4 +1,4 @@
-"""Plots of what was, in one call each: lag, throughput, latency, completeness, what flows whence.
+"""Plots of history, in one call each: lag, throughput, latency, completeness, flows.
 
 Out of rows of Delta tables; no Spark. Colours and greys can be read on a light and on a dark page,
 and the page shows through.

@@ -1,4 +1,4 @@
-"""The schemas that values of a frame name by id or GUID: collected, and asked for."""
+"""Collects the schemas that values of a frame name by id or GUID, and fetches them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A room: up to which moment the hub has all that its sources acknowledged, and who holds it up."""
+"""Up to which moment the hub has all that its sources acknowledged, and what holds it up."""

@@ -1,1 +1,1 @@
-"""A room: sources as connectors, in the words and the JSON of Kafka Connect."""
+"""Sources as connectors, with the keys and the JSON of Kafka Connect."""

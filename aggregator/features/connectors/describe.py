@@ -1,4 +1,4 @@
-"""A source of the YAML as the config of a connector: the way back from `connect.core`. Pure."""
+"""A source of the YAML as the config of a connector: the reverse of `to_source`. Pure."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A room: which events the hub holds, kept over restarts, so that each comes once."""
+"""Which events the hub holds, kept over restarts, so that each comes once."""

@@ -1,1 +1,1 @@
-"""A room: hub records land in Delta tables, a table for each hub topic."""
+"""Writes hub records to Delta tables, a table for each hub topic."""

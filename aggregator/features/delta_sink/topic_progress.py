@@ -1,4 +1,4 @@
-"""One hub topic of a tee: its next batch, its rests after failures, and when its table is tidied.
+"""One hub topic of a tee: its next batch, its delays after failures, its table maintenance.
 
 Its methods are called by one thread. The work itself is done in pools.
 """

@@ -1,4 +1,4 @@
-"""Decides which columns a table of decoded values has, after records with these fields. Pure.
+"""Decides the columns of a table of decoded values from the fields of new records. Pure.
 
 A struct is what Spark's `StructType.jsonValue()` makes of it, so nothing here knows Spark.
 """

@@ -1,1 +1,1 @@
-"""A room: a source fails over to the hub, and the way back from the hub to it."""
+"""Failover of a source to the hub, and failback to it."""

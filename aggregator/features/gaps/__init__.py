@@ -1,1 +1,1 @@
-"""A room: gaps, what is lost of a source and what people decide about it."""
+"""Decisions about gaps, which are what is lost of a source."""

@@ -1,4 +1,4 @@
-"""Heartbeats into a topic of the hub, for each source that is read: others see that it is copied.
+"""Writes heartbeats into a topic of the hub for each source that is read.
 
 For others to look at only: nothing is ever read from it. They are written by a thread with a
 producer of its own, so that a hub that refuses them, or hangs, delays nothing else.

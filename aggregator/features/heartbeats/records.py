@@ -1,4 +1,4 @@
-"""Heartbeats: who gets one, and its bytes, which are those of MirrorMaker 2's own. Pure.
+"""Heartbeat records: for which sources, and their bytes, as in MirrorMaker 2. Pure.
 
 MirrorMaker 2 (org.apache.kafka.connect.mirror.Heartbeat, Kafka 4.3) writes structs of Kafka's
 protocol: numbers in network order, and a string as its length in two bytes and its UTF-8 text.

@@ -1,1 +1,1 @@
-"""A look at one topic at one cluster: what it is like there, and its newest records."""
+"""Shows one topic at one cluster: its settings, its logs, its newest records."""

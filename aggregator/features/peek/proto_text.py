@@ -1,4 +1,4 @@
-"""The text of a .proto file as a descriptor. Pure.
+"""Parses the text of a .proto file into a descriptor. Pure.
 
 A registry gives Protobuf schemas as text, and the runtime of Protobuf reads descriptors alone:
 their compiler is a program of its own. What decodes values is read: messages, enums, fields, maps,

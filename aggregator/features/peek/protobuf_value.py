@@ -1,4 +1,4 @@
-"""Protobuf by the schemas of a registry: which message a value is, and what it says. Pure.
+"""Decodes Protobuf by the schemas of a registry: which message a value is, and its fields. Pure.
 
 In Confluent's wire format the schema is a file, and numbers before the payload choose a message of
 it: which one from the top, then which one in that.

@@ -1,4 +1,4 @@
-"""Reads what a topic is like at one cluster: configs, what its logs hold, its newest records."""
+"""Reads a topic at one cluster: configs, log ranges, its newest records."""
 
 from __future__ import annotations
 

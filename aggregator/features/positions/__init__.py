@@ -1,1 +1,1 @@
-"""Positions that people set: what a request comes to, and how it is carried out."""
+"""Positions set by hand: resolves a request, and applies it."""

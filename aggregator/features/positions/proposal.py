@@ -1,4 +1,4 @@
-"""Positions set by hand: what a request comes to, from the live clusters and the checkpoint.
+"""Positions set by hand: resolves a request by the live clusters and the checkpoint.
 
 Nothing is changed in here. The writer of the checkpoint records the gaps of a proposal, commits
 its checkpoints, and closes the gaps that this settles.

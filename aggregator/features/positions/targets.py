@@ -1,4 +1,4 @@
-"""Positions set by hand: where each partition goes, and what becomes of its records. Pure.
+"""Positions set by hand: the new position of each partition, and its effect. Pure.
 
 Going back, only what the hub lacks must be written: the move is not clean, and the next start reads
 the hub. That cannot be known where the same offset means two records: when a topic was created

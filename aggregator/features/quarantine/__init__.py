@@ -1,1 +1,1 @@
-"""A config goes in; what the hub refused, and what became of it, comes out; and is tried again."""
+"""Quarantined records: lists what the hub refused, and retries it."""

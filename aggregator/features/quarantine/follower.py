@@ -1,4 +1,4 @@
-"""Follows the quarantine topic while an aggregation runs, so that each record in it is seen.
+"""Follows the quarantine topic during a run, so that each record in it is reported.
 
 Off the critical path: a plain consumer in a thread of its own, from the topic's end at the start.
 """

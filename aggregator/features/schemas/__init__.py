@@ -1,1 +1,1 @@
-"""A room: the schema ids of the sources become ids of the hub's registry."""
+"""Translates the schema ids of the sources to ids of the hub's registry."""

@@ -1,4 +1,4 @@
-"""What an id is at the hub, by the registries of a source and of the hub."""
+"""Finds the hub's id of a schema, in the registries of a source and of the hub."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A room: what was, by the minute and by the event, kept in Delta beside the checkpoints."""
+"""History by the minute, and events, kept in Delta beside the checkpoints."""

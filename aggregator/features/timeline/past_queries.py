@@ -1,4 +1,4 @@
-"""Reads history and events for people: whether an instance runs or not."""
+"""Reads history and events, whether an instance runs or not."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""A config and a scope go in; what of the sources is in the hub, and how, comes out as a report."""
+"""Compares the sources with the hub record by record, with a report."""

@@ -1,4 +1,4 @@
-"""One verification, from a config and a scope to a report: look, compare, record."""
+"""One verification, from a config and a scope to a report: discover, compare, record."""
 
 from __future__ import annotations
 

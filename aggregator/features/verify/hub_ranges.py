@@ -1,4 +1,4 @@
-"""What of the hub is read to verify it, and which absent records it may have deleted. Pure."""
+"""Which hub ranges an audit reads, and which absent records the hub may have deleted. Pure."""
 
 from __future__ import annotations
 

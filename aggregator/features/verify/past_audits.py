@@ -1,4 +1,4 @@
-"""Audits of the past, each in a line: out of the table beside the checkpoint."""
+"""Past audits, each in a line, from the table beside the checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small tables of the driver's as frames, without a Python worker."""
+"""Small tables of the driver as frames, without a Python worker."""
 
 from __future__ import annotations
 

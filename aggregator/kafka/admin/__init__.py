@@ -1,4 +1,4 @@
-"""A config goes in; its clusters as they are come out: ids, topics, partitions, offsets, rights."""
+"""Queries clusters for ids, topics, partitions, offsets and rights, and applies changes."""
 
 from aggregator.kafka.admin.admin import ClusterAdmin
 from aggregator.kafka.admin.all_clusters import discover, hub_facts, selector

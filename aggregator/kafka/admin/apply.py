@@ -1,4 +1,4 @@
-"""Carry out a plan's actions at the hub, or ask whether it would; twice is the same as once."""
+"""Applies a plan's actions at the hub, or validates them; applying twice is the same as once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Committed offsets of consumer groups, as they are set."""
+"""Commits offsets of consumer groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to several clusters at once: a hung one costs its own answer. And large questions."""
+"""Queries several clusters at once: a hung one costs only its own answer. And large queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the brokers allow us, asked without reading or writing a record: part of `check`."""
+"""Which rights the brokers give us, without reading or writing a record: part of `check`."""
 
 from __future__ import annotations
 

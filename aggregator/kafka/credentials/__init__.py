@@ -1,4 +1,4 @@
-"""Settings of a cluster go in; what librdkafka needs to log in there comes out."""
+"""Renders what librdkafka needs to log in at a cluster."""
 
 from aggregator.kafka.credentials.certificates import ShownCertificate, certificates
 from aggregator.kafka.credentials.handshake import why_not_trusted

@@ -1,4 +1,4 @@
-"""Settings of a cluster in librdkafka's words, with all that has to be fetched for them first."""
+"""Settings of a cluster for librdkafka, with all that has to be fetched for them first."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Asks the clusters while an aggregation is planned and runs: looks, probes, the hub's logs."""
+"""Queries the clusters for a plan and during a run: discovery, probes, the hub's logs."""

@@ -1,4 +1,4 @@
-"""Makes a plan's changes at the hub: a few at once, thousands of topics while others flow."""
+"""Applies a plan's changes at the hub: a few at once, thousands of topics while others flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A look at all clusters, in the background: what is there now, and what follows from it.
+"""Discovers all clusters in the background, and plans from the result.
 
 The engine's own thread never waits for a cluster: a thread looks, every `topics.refresh_interval`
 and when it is woken, and hands over whole results.

@@ -1,4 +1,4 @@
-"""All source watches together: who answers, and how far, and for how long, each is behind."""
+"""All probes together: which sources answer, and how far and how long each is behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks closer at partitions of which a position, or what a reader met, does not fit their log."""
+"""Checks partitions again whose position, or what a reader met, does not fit their log."""
 
 from __future__ import annotations
 

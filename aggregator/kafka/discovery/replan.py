@@ -1,4 +1,4 @@
-"""A plan as far as the hub lets it be: asks, and plans again without what it refuses."""
+"""Plans what the hub accepts: validates, and plans again without what it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster's schema registry goes in; the schema of an id comes out, whole."""
+"""Finds the whole schema of an id in a cluster's schema registry."""
 
 from aggregator.kafka.registry.client import Registry, open_registry
 from aggregator.kafka.registry.placement import Place, place_of, translated_topics

@@ -1,4 +1,4 @@
-"""Takes a schema from one registry to another: with what it refers to, and how it may change.
+"""Copies a schema from one registry to another, with its references and compatibility.
 
 Registering a schema that is there already changes nothing and gives its id, so all of it may be
 done again after a failure.

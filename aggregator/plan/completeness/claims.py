@@ -1,4 +1,4 @@
-"""What is claimed: each source and hub topic, complete up to a moment, which never goes back. Pure.
+"""Claims that a source or hub topic is complete up to a moment, which never goes back. Pure.
 
 A record that is not in the hub by then was appended later than the last moment that was reached. So
 its timestamp is later than that less the lateness that is allowed, unless it was late.

@@ -1,4 +1,4 @@
-"""Which source topics a hub topic is made of, and which might still come. Pure."""
+"""Which source topics feed a hub topic, and which may do so later. Pure."""
 
 from __future__ import annotations
 

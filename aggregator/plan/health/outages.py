@@ -1,4 +1,4 @@
-"""Which sources are sick: those that have not answered a probe for longer than a deadline. Pure."""
+"""Finds unreachable sources: no answer to a probe for longer than a deadline. Pure."""
 
 from __future__ import annotations
 

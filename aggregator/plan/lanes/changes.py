@@ -1,4 +1,4 @@
-"""From the lanes that run to those that are planned: which end, which start now, which later. Pure.
+"""The steps from running to planned lanes: which end, which start now, which later. Pure.
 
 A lane ends when its tasks have reported their positions. Nothing waits for it: its successor is
 planned now and starts when it has ended, and everything else continues meanwhile.

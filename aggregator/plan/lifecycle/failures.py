@@ -1,4 +1,4 @@
-"""What follows when a lane fails, or the next record of a partition cannot be written. Pure.
+"""Handles failed lanes, and records that cannot be written. Pure.
 
 The others keep running, and what failed is retried with growing delays.
 """

@@ -1,4 +1,4 @@
-"""One decision: what is recovered, which lanes end, hold and start. Pure."""
+"""Decides what is recovered, and which lanes end, hold and start. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast the sources are read: by the config, and by who is behind. Pure."""
+"""Sets how fast the sources are read, from the config and their lags. Pure."""
 
 from __future__ import annotations
 

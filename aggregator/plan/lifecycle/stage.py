@@ -1,4 +1,4 @@
-"""The stages of a source partition, and every way from one to another. Pure."""
+"""The stages of a source partition, and the allowed transitions. Pure."""
 
 from __future__ import annotations
 

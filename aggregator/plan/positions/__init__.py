@@ -1,1 +1,1 @@
-"""Where partitions start, and what follows from a crash or a gap. Pure."""
+"""Where partitions start, also after a crash or a gap. Pure."""

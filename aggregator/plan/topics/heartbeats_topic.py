@@ -1,4 +1,4 @@
-"""The hub topic of the heartbeats: whether it is theirs alone, and what it takes to have it. Pure.
+"""The hub topic of the heartbeats: whether it is theirs alone, and how it is set up. Pure.
 
 It is as MirrorMaker 2 makes it: one partition, and compacted, so that of each source the last
 heartbeat stays.

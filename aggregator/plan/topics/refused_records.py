@@ -1,4 +1,4 @@
-"""Which records of each route its hub topic would refuse, and what is done with them. Pure.
+"""Which records of each route its hub topic would refuse, and where they go. Pure.
 
 A rule that cannot apply is left out, so that it costs nothing: the hub's limits, as they are once
 the plan's actions are applied, are compared with what the source may hold. Where that cannot be

@@ -1,4 +1,4 @@
-"""Kept timestamps meet the hub's retention: history that would be deleted soon after it arrives."""
+"""Warns of history that the hub's retention would delete soon after it arrives."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Positions and hub offsets of a run go in; a Delta table comes out, and the state of a start."""
+"""Positions and hub offsets in a Delta table, and the state that a start reads from it."""

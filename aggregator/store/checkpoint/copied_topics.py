@@ -1,4 +1,4 @@
-"""Which topics have been copied before, by the checkpoint: for a start that has to choose."""
+"""Which topics have been copied before, from the checkpoint."""
 
 from __future__ import annotations
 

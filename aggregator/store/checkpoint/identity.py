@@ -1,4 +1,4 @@
-"""The ids that positions belong to: of the clusters and topics as a look found them. Pure.
+"""The ids that positions belong to: of the clusters and topics that discovery found. Pure.
 
 A position says nothing without the topic that it counts in. So a lane's positions are committed
 with the ids that were known when it began, whatever a later look finds behind the same names.

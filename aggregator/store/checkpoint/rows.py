@@ -1,4 +1,4 @@
-"""One checkpoint as a value, and as rows of the Delta table: the same thing, both ways. Pure.
+"""One checkpoint as a value and as rows of the Delta table, converted both ways. Pure.
 
 A commit of a lane holds its positions and a snapshot of the hub's end offsets, taken at a moment
 when no record beyond those positions was written yet. A *full* commit also repeats what earlier

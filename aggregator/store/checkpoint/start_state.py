@@ -1,4 +1,4 @@
-"""What a start needs to know, as a fold over checkpoints: the latest of each partition. Pure."""
+"""The state that a start needs: the latest checkpoint of each partition. Pure."""
 
 from __future__ import annotations
 
