@@ -72,7 +72,7 @@ def _sentence(error: Exception) -> str:
     return f"unexpected {type(error).__name__}: {error}"
 
 
-def complain(invocation: Invocation, text: str, error: BaseException | None = None) -> None:
+def complain(invocation: Invocation, text: str, error: BaseException | None) -> None:
     """Write an error to stderr, secrets masked; with `--debug` its traceback before it."""
     if invocation.debug and error is not None:
         trace = "".join(traceback.format_exception(error))

@@ -12,7 +12,7 @@ import typer
 
 from aggregator.cli.failures import Invocation
 from aggregator.cli.render import Output
-from aggregator.config.load import NOTHING, Added
+from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.config.values import parse_duration
 from aggregator.features.connectors.effective_config import load_effective
@@ -112,7 +112,7 @@ def load_config(
     ctx: typer.Context,
     given: Path | None,
     sets: Sequence[str] | None,
-    added: Added = NOTHING,
+    added: Added,
 ) -> Config:
     """The config of this call. ConfigError with every problem, also when there is no file.
 

@@ -17,6 +17,7 @@ from aggregator.plan.lanes.rate_limits import Limit
 from aggregator.plan.lifecycle.commands import Move, RecordGaps, Recover, Start
 from aggregator.plan.plan import Plan
 
+MOST_NAMES = 5
 ROUTES: Columns = {
     "source": "cluster",
     "topic": "topic",
@@ -203,6 +204,6 @@ def _skipped(plan: Plan) -> Table:
     return Table("Not taken", ("source", "topics", "why", "names"), rows)
 
 
-def _some(names: list[str], most: int = 5) -> str:
-    more = f", and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def _some(names: list[str]) -> str:
+    more = f", and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more

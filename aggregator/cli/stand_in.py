@@ -107,7 +107,7 @@ def run_stand_in(
     def load(added: Added) -> Config:
         made = _made(request, Secrets.CLEAR)
         text = dump({**made.tree, **laid_over})
-        config = effective_text(text, call.sets or (), added=added, source=made.tool)
+        config = effective_text(text, call.sets or (), added, source=made.tool)
         invocation = call.ctx.find_object(Invocation)
         if invocation is not None:
             invocation.loaded(config)

@@ -56,7 +56,7 @@ def wait(
     return report_of_topic(found, EXIT_DATA if strict and found.gaps else EXIT_DONE)
 
 
-def report_of_topic(found: CompleteTopic, exit_code: int = EXIT_DONE) -> Report:
+def report_of_topic(found: CompleteTopic, exit_code: int) -> Report:
     """How far it is, and what was lost."""
     columns: Columns = {
         "hub topic": "topic",

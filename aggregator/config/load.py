@@ -56,7 +56,7 @@ def load(
 
 
 def checkpoint_of(
-    path: Path | None, sets: Sequence[str] = (), env: Mapping[str, str] = os.environ
+    path: Path | None, sets: Sequence[str], env: Mapping[str, str]
 ) -> CheckpointConfig | None:
     """Where the checkpoint of a config is, whatever else is wrong with it; None when unknown.
 

@@ -32,7 +32,7 @@ def overlay(tree: dict[str, Any], sets: Sequence[str]) -> list[Problem]:
     return problems
 
 
-def split_path(parts: Sequence[str], is_map: bool = False) -> list[str]:
+def split_path(parts: Sequence[str], is_map: bool) -> list[str]:
     """The keys that a dotted path leads through; names with dots in free maps stay in one piece."""
     found, _ = locate(parts)
     if found is None:

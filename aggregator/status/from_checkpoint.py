@@ -132,10 +132,10 @@ def position_rows(state: CheckpointState) -> tuple[PositionRow, ...]:
 def position_changes(
     place: CheckpointConfig,
     *,
-    cluster: str | None = None,
-    topic: str | None = None,
-    partition: int | None = None,
-    limit: int = 50,
+    cluster: str | None,
+    topic: str | None,
+    partition: int | None,
+    limit: int,
 ) -> list[PositionChange]:
     """The last `limit` rows about the partitions that match, newest first.
 

@@ -57,7 +57,7 @@ def table_uri(path: str, table: str = TABLE) -> str:
 
 def open_delta(
     path: str,
-    storage_options: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, str] | None,
     table: str = TABLE,
     *,
     may_be_begun: bool = False,
@@ -83,7 +83,7 @@ def open_delta(
             return None
 
 
-def check_log(path: str, table: str = TABLE) -> None:
+def check_log(path: str, table: str) -> None:
     """CheckpointError when a commit file of a local table is missing, empty or cut off.
 
     delta-rs skips some of that silently; an older state taken for the newest would write twice.

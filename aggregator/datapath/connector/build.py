@@ -74,7 +74,7 @@ def build_jar(
     class_path: Sequence[Path],
     compiler: Path,
     target: Path,
-    sources: Sequence[Path] | None = None,
+    sources: Sequence[Path] | None,
 ) -> Path:
     """Compile the Java sources against `class_path` into the jar `target`, and return it.
 

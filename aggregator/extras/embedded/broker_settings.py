@@ -90,7 +90,7 @@ def server_settings(
     *,
     security: Security,
     overrides: Mapping[str, str],
-    hosts: Hosts = HERE,
+    hosts: Hosts,
 ) -> dict[str, str]:
     """The settings of node number `node` (from 1) of a cluster with these ports.
 

@@ -154,9 +154,9 @@ def plain_address(address: str) -> str:
     return ",".join(it for it in parts if it)
 
 
-def alias_of(text: str, taken: Iterable[str] = (), fallback: str = "source") -> str:
+def alias_of(text: str, taken: Iterable[str] = ()) -> str:
     """A valid name of a source or an aggregation, like `text` and none of `taken`."""
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_") or fallback
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_") or "source"
     assert ALIAS_PATTERN.fullmatch(plain)
     used, name, number = set(taken), plain, 1
     while name in used:
@@ -165,14 +165,14 @@ def alias_of(text: str, taken: Iterable[str] = (), fallback: str = "source") -> 
     return name
 
 
-def alias_of_file(file: str, word: str) -> str:
-    """What is left of a file's name without the `word` that says what kind of file it is."""
+def _alias_of_file(file: str) -> str:
+    """A consumer file's name without the words that say what kind of file it is."""
     stem = PurePath(file).name.split(".")[0]
-    return re.sub(rf"[-_]?({word}|config|mirrormaker|mirror-maker)[-_]?", "", stem, flags=re.I)
+    return re.sub(r"[-_]?(consumers?|config|mirrormaker|mirror-maker)[-_]?", "", stem, flags=re.I)
 
 
 def aliases_of(
-    given: Sequence[str], consumers: Sequence[tuple[Settings, str]], known: Sequence[str] = ()
+    given: Sequence[str], consumers: Sequence[tuple[Settings, str]], known: Sequence[str]
 ) -> list[str]:
     """The alias of each source, by its settings and its address.
 
@@ -181,9 +181,7 @@ def aliases_of(
     are not to give the same alias to two clusters.
     """
     said = [
-        given[number]
-        if number < len(given) and given[number]
-        else alias_of_file(settings.file, "consumers?")
+        given[number] if number < len(given) and given[number] else _alias_of_file(settings.file)
         for number, (settings, _) in enumerate(consumers)
     ]
     named = {alias_of(it) for it in said if it}

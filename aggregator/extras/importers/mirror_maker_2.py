@@ -76,7 +76,7 @@ Said = dict[str, tuple[str, str]]
 """Settings by name: the value, and the key of the file that it is from."""
 
 
-def import_mm2(files: Sequence[Settings], version: Version | None = None) -> tuple[Imported, ...]:
+def import_mm2(files: Sequence[Settings], version: Version | None) -> tuple[Imported, ...]:
     """A config for each cluster that the flows of these files write.
 
     ConfigError with every reason why one is not had.

@@ -45,7 +45,7 @@ PYTHON = "PYSPARK_PYTHON"
 """Names the Python of Spark's workers."""
 
 
-def open_session(config: Config, master: str = "local[2]") -> SparkSession:
+def open_session(config: Config, master: str) -> SparkSession:
     """A Spark session that can read Kafka, Delta and Avro, with the settings and jars of the
     config.
 

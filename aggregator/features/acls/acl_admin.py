@@ -46,7 +46,7 @@ def synced_sources(config: Config) -> tuple[str, ...]:
     return tuple(alias for alias, it in config.sources.items() if it.acls.sync)
 
 
-def topic_acls(admin: ClusterAdmin, timeout: float, who: str = "") -> tuple[Acl, ...]:
+def topic_acls(admin: ClusterAdmin, timeout: float, who: str) -> tuple[Acl, ...]:
     """Every ACL of topics at a cluster; ClusterError, with the right that is missing."""
     future: Future[Any] = admin.client.describe_acls(TOPICS, request_timeout=timeout)
     (found,) = admin.wait({"": future}, timeout).values()
@@ -69,7 +69,7 @@ def topic_acls(admin: ClusterAdmin, timeout: float, who: str = "") -> tuple[Acl,
     )
 
 
-def add_acls(admin: ClusterAdmin, wanted: Sequence[Acl], timeout: float, who: str = "") -> None:
+def add_acls(admin: ClusterAdmin, wanted: Sequence[Acl], timeout: float, who: str) -> None:
     """Add these at the hub; ClusterError, with the right that is missing."""
     if not wanted:
         return

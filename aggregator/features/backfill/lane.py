@@ -38,6 +38,8 @@ from aggregator.plan.snapshot import Look
 from aggregator.plan.topics.refused_records import after_refusal
 from aggregator.store.checkpoint.past_commits import ProvenBound, fitting
 
+CANCEL_SECONDS = 10.0
+
 
 @dataclass(frozen=True, slots=True)
 class BackfillSight:
@@ -122,12 +124,12 @@ class BackfillTry:
             raise self._error
         return self._scanned
 
-    def cancel_scan(self, seconds: float) -> None:
+    def cancel_scan(self) -> None:
         """End a running scan."""
         self._cancelled.set()
         if self._thread.is_alive():
             self._tools.connector.cancel_tail()
-            self._thread.join(seconds)
+            self._thread.join(CANCEL_SECONDS)
 
     def start(self, scanned: Scanned, sight: BackfillSight) -> None:
         """Start the lane where the scan left off; raises what Spark says against it."""

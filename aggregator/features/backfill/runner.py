@@ -18,7 +18,7 @@ from aggregator.datapath.connector.reports import DAMAGED, OUT_OF_RANGE, POISONE
 from aggregator.datapath.spark.lane import LaneQuery
 from aggregator.features.backfill.backfill_report import backfill_status, worth_showing
 from aggregator.features.backfill.backfill_table import BackfillTable
-from aggregator.features.backfill.lane import BackfillSight, BackfillTry, Tools
+from aggregator.features.backfill.lane import CANCEL_SECONDS, BackfillSight, BackfillTry, Tools
 from aggregator.features.backfill.progress import commit_seconds, why_wrong
 from aggregator.features.backfill.ranges import (
     Backfill,
@@ -36,7 +36,6 @@ from aggregator.plan.topics.refused_records import is_refusal
 from aggregator.status.schema import BackfillStatus
 from aggregator.store.lease.writer import lost_seconds
 
-CANCEL_SECONDS = 10.0
 SETTLE_SECONDS = 1.0
 """The hub is not asked before: a request of an instance that died may still be under way."""
 TICK_SECONDS = 0.05
@@ -169,7 +168,7 @@ class Backfills:
         work = self._try
         if work is None:
             return
-        work.cancel_scan(CANCEL_SECONDS)
+        work.cancel_scan()
         work.let_go(BackfillState.ACTIVE, "", time.monotonic() + timeout_seconds)
         try:
             while work.query is not None:

@@ -33,9 +33,7 @@ class NotCompleteError(AggregatorError):
         self.found = found
 
 
-def complete_topic_of(
-    config: Config, topic: str, source: str | None = None
-) -> CompleteTopic | None:
+def complete_topic_of(config: Config, topic: str, source: str | None) -> CompleteTopic | None:
     """What was last claimed of a hub topic: of one source, or of all together.
 
     None when nothing is claimed of it. Raises CheckpointError, and RefusedError when there is no

@@ -28,17 +28,10 @@ def load_effective(
     return load(path, sets, env, {**own, **added})
 
 
-def effective_text(
-    text: str,
-    sets: Sequence[str] = (),
-    env: Mapping[str, str] = os.environ,
-    added: Added = NOTHING,
-    *,
-    source: str = "",
-) -> Config:
+def effective_text(text: str, sets: Sequence[str], added: Added, *, source: str) -> Config:
     """As `load_effective`, for YAML text; `source` names it."""
-    own = _changed(load_text(text, sets, env, source=source).checkpoint)
-    return load_text(text, sets, env, source=source, added={**own, **added})
+    own = _changed(load_text(text, sets, source=source).checkpoint)
+    return load_text(text, sets, source=source, added={**own, **added})
 
 
 def _changed(place: CheckpointConfig | None) -> dict[str, Mapping[str, Any] | None]:

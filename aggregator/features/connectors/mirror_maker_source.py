@@ -139,7 +139,7 @@ class Mirrored:
     used: set[str] = field(default_factory=set)
 
 
-def mirrored(config: Mapping[str, str], version: Version | None = None) -> Mirrored:
+def mirrored(config: Mapping[str, str], version: Version | None) -> Mirrored:
     """What MirrorMaker 2 of this version makes of the config; None is a version of today.
 
     What a version would decide is among `decide` then.

@@ -10,9 +10,7 @@ from aggregator.plan.positions.gaps import GapRecord
 from aggregator.store.gaps import GapTable
 
 
-def load_gaps(
-    table: GapTable, source: str | None = None, topic: str | None = None
-) -> list[GapRecord]:
+def load_gaps(table: GapTable, source: str | None, topic: str | None) -> list[GapRecord]:
     """The newest record of each gap, of a source and a topic where they are given.
 
     Raises CheckpointError.
@@ -28,8 +26,8 @@ def load_gaps(
 def accept_gaps(
     table: GapTable,
     names: Sequence[str],
-    source: str | None = None,
-    topic: str | None = None,
+    source: str | None,
+    topic: str | None,
 ) -> list[GapRecord]:
     """Accept open gaps: those with these ids, or with none all of a source or topic.
 

@@ -22,7 +22,7 @@ def read_history(
     until: datetime,
     *,
     source: str | None = None,
-    topic: str | None = None,
+    topic: str | None,
     step_seconds: float = 0.0,
 ) -> HistoryReport:
     """Rows of the sources, or with `topic` those of a topic, after `since` and up to `until`.
@@ -43,7 +43,7 @@ def read_events(
     until: datetime,
     *,
     source: str | None = None,
-    kind: str | None = None,
+    kind: str | None,
     after: int = 0,
     limit: int = 200,
     unsaved: Iterable[EventRow] = (),

@@ -83,7 +83,7 @@ class Bounds:
         after a checkpoint that was lost.
         """
         rows = (
-            part.append_column("begins", _seq_unless(part, LOOKED_FOR))
+            part.append_column("begins", _begins(part))
             for part in self._positions(["seq", "offset", "lane"])
         )
         found = _folded(rows, PARTITION, [("offset", "min"), ("seq", "min"), ("begins", "min")])
@@ -280,9 +280,9 @@ def _fold(table: pa.Table, keys: Sequence[str], folds: Folds) -> pa.Table:
     return ordered.rename_columns([*keys, *names.values()])
 
 
-def _seq_unless(rows: pa.Table, lanes: Sequence[str]) -> pa.ChunkedArray:
-    """The number of each row's commit; null for those of these lanes."""
-    is_other = pc.is_in(rows["lane"], pa.array(lanes, pa.string()))
+def _begins(rows: pa.Table) -> pa.ChunkedArray:
+    """The number of each row's commit; null for those of `LOOKED_FOR`."""
+    is_other = pc.is_in(rows["lane"], pa.array(LOOKED_FOR, pa.string()))
     return pc.if_else(is_other, pa.scalar(None, pa.int64()), rows["seq"])
 
 

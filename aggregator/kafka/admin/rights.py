@@ -32,7 +32,7 @@ class CheckResult:
 
 
 def topic_rights(
-    alias: str, described: Described, needs: Iterable[str], who: str = ""
+    alias: str, described: Described, needs: Iterable[str], who: str
 ) -> list[CheckResult]:
     """A result per topic: what of `needs` the brokers do not allow us; `who` is who we are."""
     results = []

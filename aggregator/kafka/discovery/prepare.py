@@ -187,7 +187,7 @@ def observe(
 
 
 def offsets_by_time(
-    config: Config, routes: Iterable[Route], clients: AdminPool | None = None
+    config: Config, routes: Iterable[Route], clients: AdminPool | None
 ) -> dict[SourcePartition, int]:
     """Start offsets of the sources whose `start` is a timestamp."""
     by_cluster = {

@@ -27,7 +27,7 @@ def need_avro(spark: SparkSession) -> None:
         )
 
 
-def avro_value(payload: Column, writer: str, reader: str | None = None) -> Column:
+def avro_value(payload: Column, writer: str, reader: str | None) -> Column:
     """What a payload says, in the shape of `reader`, else of `writer`; null when it cannot be read.
 
     Spark makes a row of nulls out of what cannot be read. In a record of one field, which is

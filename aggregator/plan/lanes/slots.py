@@ -32,9 +32,7 @@ class SlotPlan:
         return self.slots is None or self.slots >= 2 * self.required
 
 
-def slots_of(
-    master: str, conf: Mapping[str, str] | None = None, cores: int | None = None
-) -> int | None:
+def slots_of(master: str, conf: Mapping[str, str] | None, cores: int | None) -> int | None:
     """Task slots of a master URL, None when unknown.
 
     `conf` gives `spark.executor.instances` and `.cores` for real clusters; `cores` is what

@@ -13,7 +13,7 @@ from aggregator.model.values import SourcePartition
 TASKS_PER_CORE = 2
 
 
-def tasks_per_source(cores: int, sources: int, slots: int | None = None) -> int:
+def tasks_per_source(cores: int, sources: int, slots: int | None) -> int:
     """The most tasks for each of `sources` sources: together about two for each core.
 
     At most half of the `slots`, where these are known, so that there is room for lanes that come

@@ -154,7 +154,7 @@ def _arrange(d: Draft, look: Look, judgement: Judgement) -> None:
     for name, partitions in sorted(steps.hold.items()):
         _hold(d, name, partitions)
     for lane in steps.start:
-        if d.all_at(lane.partitions, Stage.READY):
+        if all(d.at(sp).stage is Stage.READY for sp in lane.partitions):
             _start(d, lane, look, judgement.positions)
     _keep_waiting(d, steps.later)
     _note_new(d, judgement.positions, look.plan.waiting)

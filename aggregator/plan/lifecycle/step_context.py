@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -95,10 +95,6 @@ class Draft:
         if over is not None:
             ended[name] = over
         self.note(lanes=lanes, over=ended)
-
-    def all_at(self, partitions: Iterable[SourcePartition], stage: Stage) -> bool:
-        """Whether all of these are in this stage."""
-        return all(self.at(sp).stage is stage for sp in partitions)
 
     def _put(self, sp: SourcePartition, partition: Partition) -> None:
         if self.at(sp) == partition:

@@ -53,7 +53,7 @@ class _Found:
 
 
 def match_topics(
-    config: Config, discovery: Discovery, hub: ClusterFacts, flowing: Collection[Flowing] = ()
+    config: Config, discovery: Discovery, hub: ClusterFacts, flowing: Collection[Flowing]
 ) -> Matching:
     """Apply each source's include and exclude, and the rename, to what was discovered.
 
