@@ -180,14 +180,7 @@ def _run(
                 problems |= engine.failed | engine.backfills.problems
         if not problems:
             writer.release()
-    view = replace(
-        engine.view,
-        at=datetime.now(UTC),
-        phase=Phase.FAILED if problems else Phase.STOPPED,
-        reason="; ".join(problems.values()),
-        # By now all that came into the topic is counted.
-        services=threads.services.with_last(QuarantineWatch, engine.view.services),
-    )
+    view = _last_view(engine.view, threads, problems)
     missing = {it: why for it, why in look.unreachable.items() if it not in control.paused}
     code = _exit_code(engine, missing, problems, wish.until_caught_up)
     said = [*problems.values()]
@@ -198,6 +191,17 @@ def _run(
     show(view)
     emit(Event("stopped", "stopped" + ("" if code == EXIT_DONE else f", exit code {code}")))
     return RunResult(code, status(view), tuple(dict.fromkeys(said)))
+
+
+def _last_view(view: View, threads: Threads, problems: Mapping[str, str]) -> View:
+    return replace(
+        view,
+        at=datetime.now(UTC),
+        phase=Phase.FAILED if problems else Phase.STOPPED,
+        reason="; ".join(problems.values()),
+        # By now all that came into the topic is counted.
+        services=threads.services.with_last(QuarantineWatch, view.services),
+    )
 
 
 def _live(

@@ -9,6 +9,7 @@ from aggregator import __version__
 from aggregator.model.values import Route
 from aggregator.plan.health.delays import Delay, lags, longest_by_source
 from aggregator.plan.lifecycle.state import SourceLife
+from aggregator.plan.topics.hub_topics import LeftOutTopic
 from aggregator.status.command_answers import paused_parts
 from aggregator.status.completeness import completeness_of
 from aggregator.status.figures import SourceFigures
@@ -70,14 +71,7 @@ def status(view: View) -> Status:
             view.completeness.error,
         ),
         gaps=gaps_status(tuple(view.state.gaps.values())),
-        refused_topics=tuple(
-            RefusedTopicStatus(
-                hub_topic=it.hub_topic,
-                sources=tuple(f"{alias}/{topic}" for alias, topic in it.sources),
-                reason=it.reason,
-            )
-            for it in (plan.refused if plan is not None else ())
-        ),
+        refused_topics=tuple(map(_refused_topic, plan.refused if plan is not None else ())),
         paused=paused_parts(view.parts),
         backfills=view.backfills,
         waits_for_restart=view.waiting,
@@ -87,6 +81,14 @@ def status(view: View) -> Status:
         ),
         reason=view.reason,
     ).model_copy(update=dict(view.services))
+
+
+def _refused_topic(refused: LeftOutTopic) -> RefusedTopicStatus:
+    return RefusedTopicStatus(
+        hub_topic=refused.hub_topic,
+        sources=tuple(f"{alias}/{topic}" for alias, topic in refused.sources),
+        reason=refused.reason,
+    )
 
 
 def _source(

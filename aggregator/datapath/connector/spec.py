@@ -93,15 +93,7 @@ def render_spec(
         "routes": [_route(route) for route in routes],
         "readings": [
             {
-                "cluster": reading.cluster,
-                "cluster_id": clients.cluster_ids[reading.cluster],
-                "plain": not reading.transform,
-                "consumer": {
-                    **clients.consumers[reading.cluster],
-                    # Lost data is never skipped silently: the reader names the partition.
-                    "auto.offset.reset": "none",
-                    "enable.auto.commit": "false",
-                },
+                **_reader(reading, clients),
                 "tasks": _numbered(dealt),
                 "partitions": [
                     _partition(
@@ -119,6 +111,20 @@ def render_spec(
         ],
     }
     return json.dumps(spec)
+
+
+def _reader(reading: Reading, clients: Clients) -> dict[str, Any]:
+    return {
+        "cluster": reading.cluster,
+        "cluster_id": clients.cluster_ids[reading.cluster],
+        "plain": not reading.transform,
+        "consumer": {
+            **clients.consumers[reading.cluster],
+            # Lost data is never skipped silently: the reader names the partition.
+            "auto.offset.reset": "none",
+            "enable.auto.commit": "false",
+        },
+    }
 
 
 def _careful(clients: Clients) -> dict[str, Any]:

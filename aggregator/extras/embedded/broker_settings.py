@@ -83,6 +83,39 @@ def render_properties(settings: Mapping[str, str]) -> str:
     return "".join(f"{key}={value.translate(escape)}\n" for key, value in settings.items())
 
 
+COPIES = (
+    "default.replication.factor",
+    "offsets.topic.replication.factor",
+    "transaction.state.log.replication.factor",
+    "share.coordinator.state.topic.replication.factor",
+)
+FIXED = {
+    # A topic that is not created on purpose is a mistake we want to see.
+    "auto.create.topics.enable": "false",
+    "num.partitions": "1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "4",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    # A broker that was killed is let in again only after this time (default 9 s).
+    "broker.session.timeout.ms": "4000",
+    "broker.heartbeat.interval.ms": "500",
+    # Twice a second by default, a third of a broker's work, and unused.
+    "metadata.max.idle.interval.ms": "0",
+    # Retention and compaction happen within seconds, so that a test can wait for them.
+    "log.initial.task.delay.ms": "500",
+    "log.retention.check.interval.ms": "1000",
+    "log.segment.delete.delay.ms": "1000",
+    "log.cleaner.backoff.ms": "1000",
+    # The default of 128 MB would be half of the heap.
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+}
+
+
 def server_settings(
     node: int,
     ports: Sequence[NodePorts],
@@ -98,7 +131,6 @@ def server_settings(
     `overrides` win over everything.
     """
     own = ports[node - 1]
-    copies = str(min(3, len(ports)))
     internal = f"INTERNAL://{LOOPBACK}:{own.internal}"
     more = "".join(f",{name}://{LOOPBACK}:{port}" for name, port in own.more.items())
     protocols = "".join(
@@ -120,33 +152,8 @@ def server_settings(
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:"
         + ("SASL_PLAINTEXT" if security.users else "PLAINTEXT")
         + protocols,
-        # A topic that is not created on purpose is a mistake we want to see.
-        "auto.create.topics.enable": "false",
-        "num.partitions": "1",
-        "default.replication.factor": copies,
-        "offsets.topic.replication.factor": copies,
-        "offsets.topic.num.partitions": "4",
-        "transaction.state.log.replication.factor": copies,
-        "transaction.state.log.min.isr": "1",
-        "transaction.state.log.num.partitions": "4",
-        "share.coordinator.state.topic.replication.factor": copies,
-        "share.coordinator.state.topic.min.isr": "1",
-        "share.coordinator.state.topic.num.partitions": "4",
-        "group.initial.rebalance.delay.ms": "0",
-        # A broker that was killed is let in again only after this time (default 9 s).
-        "broker.session.timeout.ms": "4000",
-        "broker.heartbeat.interval.ms": "500",
-        # Twice a second by default, a third of a broker's work, and unused.
-        "metadata.max.idle.interval.ms": "0",
-        # Retention and compaction happen within seconds, so that a test can wait for them.
-        "log.initial.task.delay.ms": "500",
-        "log.retention.check.interval.ms": "1000",
-        "log.segment.delete.delay.ms": "1000",
-        "log.cleaner.backoff.ms": "1000",
-        # The default of 128 MB would be half of the heap.
-        "log.cleaner.dedupe.buffer.size": "4194304",
-        "num.network.threads": "2",
-        "num.io.threads": "4",
+        **dict.fromkeys(COPIES, str(min(3, len(ports)))),
+        **FIXED,
         **_security_settings(security),
     }
     return {**settings, **overrides}

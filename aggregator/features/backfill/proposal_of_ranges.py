@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -60,18 +61,7 @@ def propose_backfill(config: Config, request: BackfillRequest, by: str) -> Backf
     plan = plan_of_all(config, config.chosen(request.source), NEEDS)
     routes = [it for it in plan.routes if (it.cluster, it.topic) == (request.source, request.topic)]
     named = [sp for route in routes for sp in route.source_partitions() if request.names(sp)]
-    if not named:
-        what = f"{request.source}/{request.topic}"
-        if request.partition is not None:
-            what += f"-{request.partition}"
-        raise RefusedError([f"{what} is not selected, or is not there"])
-    if not plan.slots.has_room:
-        raise RefusedError(
-            [
-                f"spark.master = {plan.slots.master} has no task slot for a lane beside those that "
-                "run: a backfill needs one"
-            ]
-        )
+    _check_possible(plan, request, named)
     place = config.checkpoint
     table = CheckpointTable.open(place.path, place.storage_options)
     state = table.load() if table is not None else CheckpointState()
@@ -120,6 +110,22 @@ def propose_backfill(config: Config, request: BackfillRequest, by: str) -> Backf
     tail = plan_tail(backfill.positions, bound.hub_ends, read)
     own = {tp: end for tp, end in bound.hub_ends.items() if tp.topic in topics}
     return BackfillOrder(replace(backfill, bound=own), found, tail.offsets)
+
+
+def _check_possible(plan: Plan, request: BackfillRequest, named: Sequence[SourcePartition]) -> None:
+    """Raise RefusedError when nothing of the request is selected, or no lane has room."""
+    if not named:
+        what = f"{request.source}/{request.topic}"
+        if request.partition is not None:
+            what += f"-{request.partition}"
+        raise RefusedError([f"{what} is not selected, or is not there"])
+    if not plan.slots.has_room:
+        raise RefusedError(
+            [
+                f"spark.master = {plan.slots.master} has no task slot for a lane beside those that "
+                "run: a backfill needs one"
+            ]
+        )
 
 
 def _compacted(plan: Plan, hub_topic: str) -> str:

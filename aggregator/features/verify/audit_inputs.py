@@ -28,8 +28,9 @@ from aggregator.kafka.admin.all_clusters import LATE_SECONDS
 from aggregator.kafka.admin.parallel import ask_all
 from aggregator.kafka.discovery.hub_logs import complete_logs
 from aggregator.kafka.discovery.prepare import observe, plan_with
-from aggregator.model.values import OffsetRange, Route, SourcePartition, TopicPartition
+from aggregator.model.values import OffsetRange, Route, SourcePartition, TopicFacts, TopicPartition
 from aggregator.plan.plan import Plan
+from aggregator.plan.positions.start import Observed
 from aggregator.plan.topics.naming import naming_of
 from aggregator.plan.topics.quarantine_topics import aside_topics
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
@@ -76,24 +77,14 @@ def look(config: Config, scope: Scope) -> AuditLook:
     backfills = BackfillTable(StateStore.of(place)).load()
     found = discover(config)
     plan = plan_with(config, found, hub_facts(found), ())
-    unreachable = {
-        alias: str(failure)
-        for alias, failure in plan.failed.items()
-        if scope.source in (None, alias)
-    }
+    failed = {alias: str(it) for alias, it in plan.failed.items() if scope.source in (None, alias)}
     entries = state.entries if state is not None else {}
     routes = [*plan.routes, *_remembered(config, plan, entries)]
     asked = [r for r in routes if any(scope.takes(sp) for sp in r.source_partitions())]
     asides = aside_topics(config)
     logs = _hub_logs(config, {*(r.hub_topic for r in asked), *asides})
     observed = observe(config, plan, [r for r in asked if r.cluster not in plan.failed])
-    bounds = Bounds(
-        place.path,
-        place.storage_options,
-        {(r.cluster, r.topic): r.hub_topic for r in routes},
-        observed.topic_ids,
-        {name: topic.topic_id for name, topic in plan.hub.topics.items()},
-    )
+    bounds = _bounds(config, plan, routes, observed)
     filled = accounted_backfills(backfills.values(), observed)
     sight = AuditSight(
         routes=asked,
@@ -103,12 +94,8 @@ def look(config: Config, scope: Scope) -> AuditLook:
         starts={alias: source.start for alias, source in config.sources.items()},
         since=_offsets_at(config, scope.since_ms, asked, plan.failed),
         until=_offsets_at(config, scope.until_ms, asked, plan.failed),
-        unreachable=unreachable,
-        source_topics={
-            (alias, name): topic
-            for alias, facts in plan.sources.items()
-            for name, topic in facts.topics.items()
-        },
+        unreachable=failed,
+        source_topics=_source_topics(plan),
         hub_topics=plan.hub.topics,
     )
     windows = plan_windows(scope, sight)
@@ -129,15 +116,35 @@ def look(config: Config, scope: Scope) -> AuditLook:
         },
         put_back=bounds.put_back(),
         known=frozenset({sp for r in routes for sp in r.source_partitions()} | set(entries)),
-        stamped=frozenset(
-            name
-            for name in topics & plan.hub.topics.keys()
-            if plan.hub.topics[name].timestamp_type == APPEND_TIME
-        ),
+        stamped=_stamped(plan, topics),
         accounted=(*accounted_gaps(gaps.values(), observed), *filled),
-        unreachable=unreachable,
+        unreachable=failed,
         commit=state.seq if state is not None else None,
     )
+
+
+def _bounds(config: Config, plan: Plan, routes: Sequence[Route], observed: Observed) -> Bounds:
+    return Bounds(
+        config.checkpoint.path,
+        config.checkpoint.storage_options,
+        {(r.cluster, r.topic): r.hub_topic for r in routes},
+        observed.topic_ids,
+        {name: topic.topic_id for name, topic in plan.hub.topics.items()},
+    )
+
+
+def _source_topics(plan: Plan) -> dict[tuple[str, str], TopicFacts]:
+    return {
+        (alias, name): topic
+        for alias, facts in plan.sources.items()
+        for name, topic in facts.topics.items()
+    }
+
+
+def _stamped(plan: Plan, topics: Collection[str]) -> frozenset[str]:
+    """Those of these hub topics whose timestamps are their own (LogAppendTime)."""
+    found = {name: plan.hub.topics[name] for name in topics if name in plan.hub.topics}
+    return frozenset(name for name, it in found.items() if it.timestamp_type == APPEND_TIME)
 
 
 def _lowers(windows: Sequence[Window]) -> dict[SourcePartition, int]:

@@ -140,20 +140,10 @@ def hub_rows(
     none is left out: any may have replaced one that is judged.
     """
     spark = records.sparkSession
-    parts = origin_columns("texts")
-    tagged = records.withColumn("texts", origin_texts()).select(
-        "key",
-        "value",
-        "headers",
-        "timestamp_ms",
-        F.col("topic").alias("hub_topic"),
-        F.col("partition").alias("hub_partition"),
-        F.col("offset").alias("hub_offset"),
-        *(parts[name].alias(name) for name in (*ORIGIN, "offset")),
-        parts["timestamp"].alias("said"),
-    )
-    placed = tagged.join(_places(spark, numbers, stamped), ["hub_topic", "hub_partition"]).join(
-        _origins(spark, numbers, others), ["cluster", "topic", "partition"], "left"
+    placed = (
+        _with_origin(records)
+        .join(_places(spark, numbers, stamped), ["hub_topic", "hub_partition"])
+        .join(_origins(spark, numbers, others), ["cluster", "topic", "partition"], "left")
     )
     foreign, own = F.col("zone") >= NO_ORIGIN, F.coalesce("sid", F.lit(UNREQUESTED))
     loose = F.coalesce("loose", F.lit(False))
@@ -186,6 +176,21 @@ def hub_rows(
         _place().alias("place"),
         F.lit(None).cast("boolean").alias("must"),
         F.lit(None).cast("boolean").alias("tombstone"),
+    )
+
+
+def _with_origin(records: DataFrame) -> DataFrame:
+    parts = origin_columns("texts")
+    return records.withColumn("texts", origin_texts()).select(
+        "key",
+        "value",
+        "headers",
+        "timestamp_ms",
+        F.col("topic").alias("hub_topic"),
+        F.col("partition").alias("hub_partition"),
+        F.col("offset").alias("hub_offset"),
+        *(parts[name].alias(name) for name in (*ORIGIN, "offset")),
+        parts["timestamp"].alias("said"),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from aggregator.features.verify.compact_frames import (
@@ -170,30 +170,9 @@ def settle(
     columns sid and at of records that were set aside. What is not held against the hub, though it
     would be elsewhere, is `excused`.
     """
-    spark = findings.sparkSession
-    bounds = small_frame(
-        spark,
-        [
-            (sid, it.begun, max(it.expired, it.set_aside), it.set_aside)
-            for sid, it in limits.items()
-        ],
-        "sid int, begun bigint, expired bigint, unsure bigint",
+    joined = _with_ranges(findings, accounted).join(
+        _bounds(findings.sparkSession, limits), "sid", "left"
     )
-    ranges = small_frame(
-        spark,
-        [
-            (sid, it.offsets.earliest, it.offsets.latest, it.reused, it.backfilled)
-            for sid, it in accounted
-        ],
-        "sid int, start bigint, end bigint, reused boolean, backfilled boolean",
-    )
-    inside = [
-        findings["sid"] == ranges["sid"],
-        findings["at"] >= ranges["start"],
-        findings["at"] < ranges["end"],
-    ]
-    joined = findings.join(ranges, inside, "left").drop(ranges["sid"])
-    joined = joined.join(bounds, "sid", "left")
     backfilled = F.coalesce(F.col("backfilled"), F.lit(False))
     known = F.col("reused").isNotNull() & ~backfilled
     if aside is not None:
@@ -220,3 +199,28 @@ def settle(
     let_off = reduce(Column.__or__, (F.col(flag) for flag in FLAGS)) & excused
     let_off = let_off | (excused & (F.col("kind") == NO_SUCH_RECORD)) | (F.col("late") & ~late)
     return joined.withColumns({**flags, "late": late, "kind": kind, "excused": let_off})
+
+
+def _bounds(spark: SparkSession, limits: Mapping[int, ReasonBelow]) -> DataFrame:
+    rows = [
+        (sid, it.begun, max(it.expired, it.set_aside), it.set_aside) for sid, it in limits.items()
+    ]
+    return small_frame(spark, rows, "sid int, begun bigint, expired bigint, unsure bigint")
+
+
+def _with_ranges(findings: DataFrame, accounted: Iterable[tuple[int, Accounted]]) -> DataFrame:
+    """The findings, each with the accounted range that it is in, if any."""
+    ranges = small_frame(
+        findings.sparkSession,
+        [
+            (sid, it.offsets.earliest, it.offsets.latest, it.reused, it.backfilled)
+            for sid, it in accounted
+        ],
+        "sid int, start bigint, end bigint, reused boolean, backfilled boolean",
+    )
+    inside = [
+        findings["sid"] == ranges["sid"],
+        findings["at"] >= ranges["start"],
+        findings["at"] < ranges["end"],
+    ]
+    return findings.join(ranges, inside, "left").drop(ranges["sid"])
