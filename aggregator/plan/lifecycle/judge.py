@@ -158,43 +158,32 @@ def tell_gaps(d: Draft, records: Collection[GapRecord]) -> None:
         d.emit("gap", f"{gap} [{record.id}] {words}", fields)
 
 
+@dataclass
 class _Stages:
     """The stages of the partitions in no lane, by one judgement."""
 
-    def __init__(
-        self,
-        d: Draft,
-        look: Look,
-        gaps: GapPlan,
-        holes: Mapping[SourcePartition, Hole],
-        unclean: Collection[SourcePartition],
-        other: set[SourcePartition],
-        out: Mapping[SourcePartition, str],
-        doubtful: Collection[SourcePartition],
-    ) -> None:
-        self._d = d
-        self._look = look
-        self._gaps = gaps
-        self._holes = holes
-        self._unclean = unclean
-        self._other = other
-        self._out = out
-        self._doubtful = doubtful
-        self._creating = look.plan.waiting
-        self.too_old = False
-        """Whether the snapshot is older than something that it would have to show."""
+    draft: Draft
+    look: Look
+    gaps: GapPlan
+    holes: Mapping[SourcePartition, Hole]
+    unclean: Collection[SourcePartition]
+    other: set[SourcePartition]
+    out: Mapping[SourcePartition, str]
+    doubtful: Collection[SourcePartition]
+    too_old: bool = False
+    """Whether the snapshot is older than something that it would have to show."""
 
     def take(self, sp: SourcePartition) -> None:
         """Take one partition to its stage."""
-        d, partition = self._d, self._d.at(sp)
-        if partition.suspect and self._look.began > partition.left_at:
+        d, partition = self.draft, self.draft.at(sp)
+        if partition.suspect and self.look.began > partition.left_at:
             d.keep(sp, partition := replace(partition, suspect=""))
-        if partition.hole and sp not in self._holes:
+        if partition.hole and sp not in self.holes:
             d.keep(sp, partition := replace(partition, hole=None))
         stage, why = self._of(sp, partition)
-        if stage is Stage.HELD and why == self._gaps.held.get(sp, "") != partition.why:
+        if stage is Stage.HELD and why == self.gaps.held.get(sp, "") != partition.why:
             d.emit("held", f"{sp}: {why}", {"partition": str(sp)})
-        if stage is Stage.OUT and not why and partition.left_at <= self._look.began:
+        if stage is Stage.OUT and not why and partition.left_at <= self.look.began:
             d.forget(sp)
         else:
             # A partition that may start no longer depends on what its last reader reported.
@@ -202,18 +191,18 @@ class _Stages:
             d.go(Way.JUDGED, sp, stage, why=why, **reset)
 
     def _of(self, sp: SourcePartition, partition: Partition) -> tuple[Stage, str]:
-        gaps = self._gaps
+        gaps = self.gaps
         if sp in gaps.quarantined:
             return Stage.QUARANTINED, gaps.quarantined[sp]
         # Of one with another log it is not known yet what the hub holds of the old one.
-        unclean = sp in self._unclean and (sp in gaps.positions or sp in self._other)
+        unclean = sp in self.unclean and (sp in gaps.positions or sp in self.other)
         # Before anything runs the hub is read anyhow: what is paused is looked for as well.
-        looked_for = unclean and not self._d.state.begun and sp not in gaps.moves
-        if sp in self._out and not looked_for:
-            return Stage.OUT, self._out[sp]
+        looked_for = unclean and not self.draft.state.begun and sp not in gaps.moves
+        if sp in self.out and not looked_for:
+            return Stage.OUT, self.out[sp]
         if sp in gaps.moves:
             return Stage.HELD, f"it continues at {gaps.moves[sp]} when that is committed"
-        if sp in self._creating:
+        if sp in self.look.plan.waiting:
             return Stage.HELD, CREATING
         if unclean:
             return Stage.UNCLEAN, ""
@@ -224,7 +213,7 @@ class _Stages:
         if partition.suspect:
             self.too_old = True
             return Stage.HELD, f"{partition.suspect}: it is looked at again"
-        if sp in self._doubtful:
+        if sp in self.doubtful:
             return Stage.HELD, "it is looked for in the hub first"
         return Stage.READY, ""
 
