@@ -1,7 +1,7 @@
 """The command `aggregator`, also by `python -m`: it handles signals before all is imported.
 
 That takes a second. Until then SIGTERM would be ignored by process 1 of a container, and SIGHUP
-would end any process, though somebody only wants the config to be read again.
+would end any process, though it only means a reload of the config.
 """
 
 from __future__ import annotations

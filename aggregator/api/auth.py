@@ -101,7 +101,7 @@ class Gate:
 def right_of(api: ApiConfig, authorization: str) -> Right | None:
     """What the sender of this header may do; None: nothing at all.
 
-    Without tokens everybody may read, and to change things is a matter of place; but who came by a
+    Without tokens anyone may read, and to change things is a matter of place; but who came by a
     certificate that was asked for may do both.
     """
     if api.read_token is None and api.write_token is None:

@@ -32,7 +32,7 @@ STATES_TOLD: dict[int | str, dict[str, Any]] = {
 
 
 class NewConnector(BaseModel):
-    """What is posted: a name, a config, and how it is to begin."""
+    """The body of a POST: a name, a config, and its first state."""
 
     name: str = Field(min_length=1)
     config: Settings = Field(default_factory=dict)

@@ -34,7 +34,7 @@ class CallerError(AggregatorError):
 
 
 def check_caller(request: Request, api: ApiConfig) -> None:
-    """Raise CallerError for a request that may be somebody else's, by the config of the API."""
+    """Raise CallerError for a request that may come from another user, by the config of the API."""
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     empty = "transfer-encoding" not in request.headers and not int(
         request.headers.get("content-length") or 0

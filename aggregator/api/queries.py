@@ -223,7 +223,7 @@ class Desk:
             raise NotReadyError("the quarantine topic is just being read: try again in a moment")
         try:
             if self._control.opened != self._read_in:
-                # A take-over goes by the config of then, which may name another topic.
+                # A take-over uses the config of then, which may name another topic.
                 self._ledger, self._read_in = Ledger(), self._control.opened
             with opened(self._control.config, self._ledger) as whole:
                 yield whole

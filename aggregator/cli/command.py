@@ -66,7 +66,7 @@ class Call:
         typer.echo(self.masked(text), err=True)
 
     def progress(self) -> Callable[[str], None]:
-        """What writes how far it is to stderr; the same words once."""
+        """A function that writes progress to stderr; the same words once."""
         last = ""
 
         def progress_line(words: str) -> None:

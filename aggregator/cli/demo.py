@@ -49,7 +49,7 @@ def demo(
     --seconds, or with Ctrl-C) a plain consumer counts what the hub holds. The exit code is 0 only
     when nothing is missing, duplicated or out of order; nothing is left behind.
     """
-    # Load and reader are threads of this process: none is to hold the latency of the other up.
+    # Load and reader are threads of this process: none may hold up the latency of the other.
     sys.setswitchinterval(SWITCH_SECONDS)
     stop = threading.Event()
     view: DemoView = LiveView() if sys.stderr.isatty() else LineView()

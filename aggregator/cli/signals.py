@@ -19,7 +19,7 @@ from aggregator.engine.control.command_queue import NotReadyError
 from aggregator.model.errors import EXIT_OTHER, AggregatorError
 
 SIGNAL_SECONDS = 0.5
-"""The main thread waits no longer than this without a look.
+"""The main thread waits no longer than this at a time.
 
 A signal that another thread was given, or that came just before the main thread slept, is handled
 when that runs again, and nothing else wakes it.

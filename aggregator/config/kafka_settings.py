@@ -89,7 +89,7 @@ def jvm_settings(cluster: ClusterConfig, role: Role) -> dict[str, str]:
 def hub_reader_settings(hub: HubConfig) -> dict[str, str]:
     """Settings of a Java consumer that reads all that the hub's logs hold.
 
-    Ours are not transactional; somebody's open transaction must not hide them.
+    Our records are not transactional; a foreign open transaction must not hide them.
     """
     return {**jvm_settings(hub, "consumer"), "isolation.level": "read_uncommitted"}
 

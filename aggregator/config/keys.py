@@ -105,7 +105,7 @@ def suggest(path: Sequence[str]) -> str:
     if near := nearest(key, here, 0.75):
         return f"did you mean {near}?"
     if key in READERS and "kafka" in here:
-        return f"Kafka settings stand under {'.'.join(parent)}.kafka"
+        return f"Kafka settings belong under {'.'.join(parent)}.kafka"
     if place := _elsewhere(parent, key):
         return f"did you mean {place}?"
     if near := nearest(key, here, 0.6):

@@ -25,7 +25,7 @@ _MAPS = frozenset(found.path[-1] for found in options() if found.shape is Shape.
 
 
 Added = Mapping[str, Mapping[str, Any] | None]
-"""Sources that were added at run time, as they would stand in the YAML; None for one removed."""
+"""Sources that were added at run time, in the form of the YAML; None for one removed."""
 NOTHING: Added = MappingProxyType({})
 AS_WRITTEN: Mapping[str, Any] = MappingProxyType({})
 """In the place of a source: it is again what the YAML says of it, or is no more."""

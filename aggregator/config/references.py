@@ -104,7 +104,7 @@ def is_placeholder(name: str, path: str) -> bool:
 
 
 def escape(text: str, path: str = "") -> str:
-    """The text as it must stand in YAML, so that `resolve` gives it back as it is."""
+    """The text as it must be in YAML, so that `resolve` gives it back as it is."""
 
     def written(match: re.Match[str]) -> str:
         return "${" if match[2] and is_placeholder(match[1], path) else "$${"

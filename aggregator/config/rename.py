@@ -25,7 +25,7 @@ def check_rename(value: str) -> str:
         raise ValueError(f"knows ${{topic}} and ${{cluster}}, not ${{{min(unknown)}}}")
     plain = re.sub(r"\$\{(topic|cluster)\}", "", value)
     if not re.fullmatch(r"[A-Za-z0-9._-]*", plain):
-        raise ValueError("only letters, digits, '.', '_' and '-' may stand in a topic name")
+        raise ValueError("only letters, digits, '.', '_' and '-' may be in a topic name")
     if "${topic}" not in value and not plain:
         raise ValueError("must hold ${topic}, or be the name of one hub topic")
     return value
@@ -85,7 +85,7 @@ class RenameRule(Node):
         found.append(("text", self.to[done:]))
         plain = "".join(value for kind, value in found if kind == "text")
         if not re.fullmatch(r"[A-Za-z0-9._-]*", plain):
-            reason = "only letters, digits, '.', '_' and '-' may stand in a topic name"
+            reason = "only letters, digits, '.', '_' and '-' may be in a topic name"
             raise ValueError(f"to '{self.to}': {reason}")
         return [(kind, value) for kind, value in found if value]
 

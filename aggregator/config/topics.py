@@ -40,7 +40,7 @@ class TopicSelection(Node):
 
 
 class TopicRules(Node):
-    """What is done with the topics; the keys that may also stand under an override."""
+    """The settings of topics; the keys that an override may have too."""
 
     partitions: Literal["source"] | Annotated[int, Field(ge=1, le=100_000)] = Field(
         default="source",
@@ -177,7 +177,7 @@ class TopicsConfig(TopicRules):
         if "${" in plain:
             raise ValueError("knows ${name} only")
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", plain):
-            raise ValueError("only letters, digits, '.', '_' and '-' may stand in a topic name")
+            raise ValueError("only letters, digits, '.', '_' and '-' may be in a topic name")
         return value
 
     @model_validator(mode="after")

@@ -82,7 +82,7 @@ class HubTail:
         return HubSnapshot(taken, {tp: min(it.ends[tp] for it in bounds) for tp in shared})
 
     def forget(self, named: Iterable[int]) -> None:
-        """Only snapshots from the oldest of these numbers on are named by anybody any more."""
+        """Only snapshots from the oldest of these numbers on are still in use."""
         named = {*named, self.number}
         kept = sorted(self._snapshots)
         first = max(0, bisect_right(kept, min(named)) - 1)

@@ -65,10 +65,10 @@ def run(
 
     `until_caught_up` copies what the sources hold at the start and ends. `take_over` ends, or
     overrules, another instance that writes this checkpoint; with `standby` it waits instead, until
-    that one has ended or shows no sign of life for its lease, and goes by the config as it is then.
+    that one has ended or shows no sign of life for its lease, and uses the config of then.
     `fresh` says that what the hub holds cannot be ours where the checkpoint does not know of it.
     `control` takes commands while it runs.
-    `on_view` is given what there is to show, about once a second, for `aggregator.status`.
+    `on_view` gets a view about once a second, for `aggregator.status`.
     Raises ConfigError and RefusedError (nothing was touched), ClusterError (the hub or every source
     fails), CheckpointConflictError (another instance writes this checkpoint), CheckpointError,
     JarsError.
@@ -90,7 +90,7 @@ def run(
                 turn = replace(wish, take_over=bool(silent), stood_by=True, silent=silent)
                 return _run(control, stop, emit, show, turn)
         except HeldError as error:
-            # Another one that stood by was quicker.
+            # Another standby was quicker.
             waits.again(error)
 
 
@@ -239,7 +239,7 @@ def _taken(
 ) -> tuple[Writer, Prepared, Future[Driver]]:
     """The right to write, until `stack` ends, with a plan, and a driver that starts.
 
-    One that stood by takes it first: where another one was quicker, it starts no Java and asks no
+    A former standby takes it first: where another one was quicker, it starts no Java and asks no
     cluster. All others show first that they can run. The plan is of the config as it is once no one
     else writes: until then commands may have changed it.
     """

@@ -260,7 +260,7 @@ class Engine:
             self.turn()
 
     def look_again(self) -> None:
-        """Have a look at the clusters soon, and run what is then wanted."""
+        """Run discovery soon, and apply its result."""
         self._again = True
 
     def check(self, plan: Plan) -> None:
@@ -335,7 +335,7 @@ class Engine:
             news = replace(self._collect(config, None, turn=False), outcomes=tuple(outcomes))
 
     def _collect(self, config: Config, look: Look | None, *, turn: bool = True) -> News:
-        """What is new, and all that a step goes by."""
+        """The news, with all inputs of a step."""
         ended = self._recovery.ended() if turn else None
         if ended is not None:
             self._raise_if_first([ended], begun=self.state.begun)
@@ -361,7 +361,7 @@ class Engine:
         )
 
     def _sight(self) -> BackfillSight | None:
-        """What backfills go by; None while there is no look of the config in force."""
+        """The inputs of backfills; None while there is no snapshot of the config in force."""
         look = self.state.look
         if look is None:
             return None

@@ -178,7 +178,7 @@ class Hands:
         return None
 
     def _prepare(self, look: Look, config: Config) -> Ready:
-        """Check the transforms, then change the hub's topics, and go by the plan that is left.
+        """Check the transforms, then change the hub's topics, and use the plan that is left.
 
         A topic that the hub refuses is adapted, or left out. Returns that plan, and what the table
         of gaps says by now. Raises ConfigError for a transform that does not fit, before anything

@@ -91,7 +91,7 @@ class StatusPublisher:
         self.publish(state, measured)
 
     def follow(self, state: State) -> None:
-        """Have the services go by what is planned, committed and read now."""
+        """Give the services what is planned, committed and read now."""
         states = {alias: life.state for alias, life in state.sources.items()}
         self._services.follow(
             Now(

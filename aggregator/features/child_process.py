@@ -82,7 +82,7 @@ def be_apart() -> tuple[Any, Callable[[dict[str, Any]], None], threading.Event]:
 def live(send: Callable[[dict[str, Any]], None], work: Callable[[], None]) -> NoReturn:
     """Do the job, and end; a failure is sent as `error`, and shown by the exit code.
 
-    `held` with it says that somebody else does the same already.
+    `held` with it says that another process does the same already.
     """
     try:
         work()

@@ -76,7 +76,7 @@ class Service:
         """
 
     def follow(self, now: Now) -> None:
-        """Go by this from now on: about once a second, and once more when all lanes have ended."""
+        """Take the newest inputs: about once a second, and once more when all lanes have ended."""
 
     def status(self) -> Part | None:
         """Its part of the status document, a value that does not change; None when it is off."""

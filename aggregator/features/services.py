@@ -55,7 +55,7 @@ class Services:
         return next(it for it in self._all if isinstance(it, kind))
 
     def follow(self, now: Now) -> None:
-        """Have all of them go by this."""
+        """Pass this to all of them."""
         for it in self._all:
             it.follow(now)
 

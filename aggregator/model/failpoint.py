@@ -25,7 +25,7 @@ from aggregator.model.errors import AggregatorError, ConfigError, Problem
 VARIABLE = "AGGREGATOR_FAILPOINT"
 
 POINTS: dict[str, str] = {
-    "after-plan": "The clusters are discovered and planned for; only who stood by has the lock.",
+    "after-plan": "The clusters are discovered and planned for; a former standby has the lock.",
     "after-lock": "The writer's lock is held; the epoch is not claimed yet.",
     "after-epoch": "The epoch is claimed; no lane has begun.",
     "before-apply": "The plan's actions at the hub are about to be done.",

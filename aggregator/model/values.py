@@ -33,7 +33,7 @@ SchemaMode = Literal["pass", "translate", "check"]
 """What becomes of the schema ids in keys and values on their way to the hub."""
 
 SchemaIds = Mapping[str, Mapping[str, Mapping[str, Mapping[str, "int | str"]]]]
-"""Source topic -> "key" or "value" -> id or GUID -> what a record is to say instead.
+"""Source topic -> "key" or "value" -> id or GUID -> what a record must have instead.
 
 That is one of {"id": 5}, {"guid": ...}, {"refused": reason} and {"waits": why}.
 """

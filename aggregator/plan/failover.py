@@ -7,7 +7,7 @@ loop guard looks for.
 
 It begins before the last record of the source that came to the hub, so also before what was written
 there by producers that did not wait for the failover. It begins at the earliest failover of which
-nothing went back yet: a source may fail over several times before somebody fails back.
+nothing went back yet: a source may fail over several times before a failback.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def _sent(action: Action) -> dict[str, str]:
 
 
 def _names(reason: str, config: str) -> bool:
-    """Whether an answer names a config: `retention.ms` does not stand in `delete.retention.ms`."""
+    """Whether an answer names a config: `retention.ms` is not found in `delete.retention.ms`."""
     return re.search(rf"(?<![\w.-]){re.escape(config)}(?![\w-]|[.]\w)", reason) is not None
 
 

@@ -19,7 +19,7 @@ ReadOn = Callable[
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """What a look is to look at more closely than it would.
+    """What discovery must look at more closely than usual.
 
     A log that seems to end before its position may only be held back by a transaction; where the
     positions are not known yet, any may. What a reader could not read, in `damaged`, is read again
@@ -33,7 +33,7 @@ class Doubts:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The plan that follows from what a look found, log ranges, and offsets for timestamp starts.
+    """The plan from a snapshot, log ranges, and offsets for timestamp starts.
 
     `began` is when the log ranges were asked for, by the monotonic clock. `unreachable` are the
     sources (alias -> why) that gave no answer. `listed_ms` is when those that did were asked for

@@ -65,7 +65,7 @@ def completeness_of(
     late: Mapping[str, int],
     error: str = "",
 ) -> CompletenessStatus:
-    """The part of the document that claims come to."""
+    """The part of the document about claims."""
     return CompletenessStatus(
         allowed_lateness_seconds=allowed_lateness,
         topics=tuple(complete_topic(it) for it in claims),

@@ -122,7 +122,7 @@ class GapTable:
     ) -> list[GapRecord]:
         """Close every open gap of these partitions, because something else settled it (`how`).
 
-        For positions that are set by hand: the next start goes by them. Returns what was closed.
+        For positions that are set by hand: the next start uses them. Returns what was closed.
         """
         closed = [
             record.closed(how, at)

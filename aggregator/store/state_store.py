@@ -36,7 +36,7 @@ from aggregator.store.row_model import RowModel, T
 
 SEQ = "seq"
 ATTEMPTS = 50
-"""With each that fails somebody else has written."""
+"""Each that fails means that another writer has written."""
 KEEP_HOURS = 1
 """How long files that are no longer part of a table stay for readers that still use them."""
 TIDY_EVERY = 100

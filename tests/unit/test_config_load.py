@@ -319,7 +319,7 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
         (
             "topics: {rename: [{match: a, to: 'b c'}]}",
             "topics.rename[0]: to 'b c': only letters,"
-            " digits, '.', '_' and '-' may stand in a topic name",
+            " digits, '.', '_' and '-' may be in a topic name",
         ),
         ("topics: {rename: [{match: a}]}", "topics.rename[0]: to is required"),
         (
@@ -355,7 +355,7 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
         ),
         (
             "topics: {rename: a b}",
-            "topics.rename: only letters, digits, '.', '_' and '-' may stand in a topic name",
+            "topics.rename: only letters, digits, '.', '_' and '-' may be in a topic name",
         ),
         (
             "topics: {rename: '${topc}'}",
@@ -404,7 +404,7 @@ def test_one_wrong_thing_is_one_problem(more: str, expected: str) -> None:
 def test_a_kafka_setting_beside_the_map_is_shown_its_place() -> None:
     text = MINIMAL.replace("hub: {", "hub: {security.protocol: SSL, ")
     assert problems_of(text) == [
-        "hub.security.protocol: unknown key (Kafka settings stand under hub.kafka)"
+        "hub.security.protocol: unknown key (Kafka settings belong under hub.kafka)"
     ]
 
 

@@ -44,7 +44,7 @@ def write_jar(target: Path, content: bytes) -> None:
         fresh = Path(name)
         with os.fdopen(number, "wb") as file:
             file.write(content)
-        # A temporary file is for its owner only, and a service may run as somebody else.
+        # A temporary file is for its owner only, and a service may run as another user.
         fresh.chmod(0o644)
         fresh.replace(target)
     except OSError as error:

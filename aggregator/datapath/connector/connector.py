@@ -52,7 +52,7 @@ OWN_URLS = "aggregator.allowed.urls"
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What the tasks of a lane are to do; each order takes the place of the one before.
+    """The orders to the tasks of a lane; each replaces the one before.
 
     `rates`: (reading, task) -> records and bytes per second, None for no limit. `schemas`: by
     cluster, what its schema ids are at the hub.

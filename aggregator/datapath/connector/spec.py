@@ -69,7 +69,7 @@ def render_spec(
     """The spec as JSON; `key` names this life of the lane, and is given to no other one.
 
     `tasks` deals the partitions of each reading out to its tasks. `until` says where a partition
-    ends, for a lane that is to end; `skips` what is left out of it. `snapshot` is the number of the
+    ends, for a lane with an end; `skips` what is left out of it. `snapshot` is the number of the
     newest hub snapshot.
     """
     routes = list(dict.fromkeys(route for reading in readings for route in reading.routes))

@@ -41,7 +41,7 @@ KNOWN = (HEAP, CLASS_PATH, DRIVER, "spark.master", "spark.driver.host", "spark.d
 NO_INTERRUPTS = ("/bin/sh", "-c", 'trap "" INT; exec "$0" "$@"')
 """Becomes the command behind it, without Ctrl-C, which is ours. Not by `preexec_fn` as PySpark has
 it: that is Python between fork and exec, where what another thread held is held for ever, and
-others look at the clusters meanwhile (docs.python.org/3/library/subprocess.html)."""
+others run discovery meanwhile (docs.python.org/3/library/subprocess.html)."""
 START_SECONDS = 120.0
 POLL_SECONDS = 0.02
 

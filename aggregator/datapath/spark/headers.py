@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from aggregator.model.record_rules import ANY_ORIGIN
 from aggregator.model.values import ORIGIN_CLUSTER, ORIGIN_HEADER, ORIGIN_HEADERS, ORIGIN_TEXT
 
-# Not `$`, which a line's end may stand behind.
+# Not `$`, which also matches before a line's end.
 BEYOND_MS = 253_402_214_400_000
 """The last day of the year 9999 begins, UTC: so a moment before is in that year in each zone."""
 WHOLE_TEXT = rf"^{ORIGIN_TEXT}\z"

@@ -57,7 +57,7 @@ def driver_options(log4j: str, archive: Path | None, folder: Path, given: str) -
     data.
     """
     _refuse_damage(given, java_home())
-    # Java 17 ends itself when it is to record a flight and starts from such an archive.
+    # Java 17 ends itself when it has to record a flight and starts from such an archive.
     classes = "" if RECORDER in given else archive_options(archive)
     log_options = f"-Dlog4j2.configurationFile={log4j} -Djava.io.tmpdir={shlex.quote(str(folder))}"
     return _joined(log_options, native_options(folder), classes, executor_options(given))

@@ -20,7 +20,7 @@ from aggregator.plan.lanes.producer import is_local
 
 AT_LAUNCH = ("spark.driver.", "spark.master", "spark.jars", "spark.submit.")
 """The settings that a JVM with a local master needs at its launch. All else can wait for the
-session, and does, because a command line can be read by everybody on the machine."""
+session, and does, because all users of the machine can read a command line."""
 
 LAUNCHER_OPTIONS = "SPARK_LAUNCHER_OPTS"
 

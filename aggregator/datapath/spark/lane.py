@@ -37,7 +37,7 @@ class LaneSettings:
     """All that a lane's query needs beside its readings.
 
     `tasks` says how many tasks each source has at most, but for those in `own_tasks`; `until` where
-    partitions end, for lanes that are to end.
+    partitions end, for lanes with an end.
     """
 
     clients: Clients

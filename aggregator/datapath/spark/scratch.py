@@ -52,7 +52,7 @@ class ScratchFolder:
 def remove_left() -> list[Path]:
     """Remove the folders of runs that are no more, such as killed ones; returns them.
 
-    What belongs to somebody else, or cannot be removed, stays where it is.
+    What belongs to another user, or cannot be removed, stays where it is.
     """
     return [path for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if _removed(path)]
 

@@ -63,7 +63,7 @@ class Commits:
         self.conflict: CheckpointConflictError | None = None
 
     def update(self, identity: Identity) -> None:
-        """Take over what a look has found."""
+        """Take over the ids that discovery has found."""
         with self._lock:
             self._identity = identity
 
@@ -71,7 +71,7 @@ class Commits:
         """Keep the log ends that discovery or probes reported, for the next commits.
 
         Those of logs that the positions are not of are left out; what was noted before stays: of a
-        log that is gone it is the last that anybody knows.
+        log that is gone it is the last known end.
         """
         state = self.state
         inputs = [(alias, it.cluster_id, it.topic_ids, it.ends) for alias, it in seen.items()]
@@ -82,7 +82,7 @@ class Commits:
     def recovered(
         self, positions: Positions, older: Mapping[SourcePartition, Ends] | None = None
     ) -> None:
-        """Commit, all at once, what a look into the hub came to.
+        """Commit, in one go, the result of reading the hub.
 
         It holds these positions exactly; but for those in `older`, beyond which it holds something,
         and nothing of that before these ends. Raises CheckpointError when it cannot be written, and

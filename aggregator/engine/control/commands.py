@@ -76,7 +76,7 @@ class Control:
         self.config_error = ""
         """Why the newest config is not the one in force; "" where it is, but for what waits."""
         self.opened = 0
-        """How many engines have begun to take commands, of which one can stand by in between."""
+        """How many engines have begun to take commands; between two it may be on standby."""
         self._only_backfills = only_backfills
         self._reread = reread
         self.door = Door()
@@ -104,7 +104,7 @@ class Control:
 
     @property
     def titles(self) -> dict[str, str]:
-        """What people call the sources: alias -> title, where there is one."""
+        """The titles of the sources: alias -> title, where there is one."""
         return {alias: source.title for alias, source in self.config.sources.items()}
 
     @property
@@ -116,7 +116,7 @@ class Control:
 
     @property
     def out_parts(self) -> dict[Part, str]:
-        """Parts of sources of which nothing is to run: part -> why, in words."""
+        """Parts of sources that must not run: part -> why, in words."""
         return out_of_parts(self.parts)
 
     def why_rests(self, sp: SourcePartition) -> str:
@@ -195,7 +195,7 @@ class Control:
         return self._source_control(alias)
 
     def look_again(self) -> None:
-        """Have the engine look at the clusters soon: something was decided beside it."""
+        """Have the engine run discovery soon: something was decided beside it."""
         self._ask(lambda engine: engine.look_again())
 
     def set_positions(self, request: MoveRequest, *, dry_run: bool) -> MovesReport:
@@ -252,7 +252,7 @@ class Control:
         )
 
     def reload(self) -> ReloadReport:
-        """Read the config again and go by it; the old one stays in force when anything is wrong.
+        """Reload the config; the old one stays in force when anything is wrong.
 
         What a running instance is built on stays as it is, and waits for a restart. Raises
         ConfigError for a bad one and for that of another aggregation, RefusedError when its plan is
@@ -272,7 +272,7 @@ class Control:
     ) -> ReloadReport:
         """Add a source, read it in another way, or with None take it out, while all others run.
 
-        `source` is as it would stand in the YAML. `keep` keeps the change for the next start; it is
+        `source` is in the form of the YAML. `keep` keeps the change for the next start; it is
         called when everything is known to be right, and before anything changes. With `paused` a
         source begins so, or is so no longer. Raises as `reload` does, and CheckpointError.
         """
@@ -351,7 +351,7 @@ class Control:
         self.opened += 1
 
     def read_again(self, emit: EventSink, *, keep: tuple[str, ...] = ()) -> bool:
-        """Read the config again before a start, and go by it; whether it has changed.
+        """Reload the config before a start; whether it has changed.
 
         For the engine's thread while nothing runs. A config that cannot be used leaves the last one
         in force, which is an event and is kept in `config_error`. What this process keeps (`keep`

@@ -33,7 +33,7 @@ class Steered(Protocol):
         """Wait until no lane reads this part of a source any more."""
 
     def look_again(self) -> None:
-        """Have a look at the clusters soon, and run what is then wanted."""
+        """Run discovery soon, and apply its result."""
 
     def check(self, plan: Plan) -> None:
         """Raise ConfigError when a transform of this plan does not fit."""

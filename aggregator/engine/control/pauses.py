@@ -14,14 +14,14 @@ from aggregator.store.state_store import StateStore
 
 
 def out_of(sources: Mapping[str, Pause]) -> dict[str, str]:
-    """Why nothing of these sources, by their aliases, is to run, in words."""
+    """Why these sources, by their aliases, must not run, in words."""
     return {
         alias: f"{_words(pause)}; aggregator resume {alias}" for alias, pause in sources.items()
     }
 
 
 def out_of_parts(parts: Mapping[Part, Pause]) -> dict[Part, str]:
-    """Why nothing of these parts of sources is to run, in words."""
+    """Why these parts of sources must not run, in words."""
     found = {}
     for part, pause in parts.items():
         again = f"aggregator resume {part.cluster} --topic {part.topic}"
@@ -71,7 +71,7 @@ class Pauses:
     def around(self, alias: str, *, paused: bool | None, stopped: bool, by: str) -> Iterator[None]:
         """Pause a source before the block keeps it, or resume it after that; None: neither.
 
-        So one that is to begin paused never runs, also where this ends in between.
+        So one that must begin paused never runs, also where this ends in between.
         """
         was_paused = alias in self.sources
         if paused or stopped:

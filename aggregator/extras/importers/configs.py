@@ -91,7 +91,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """The config of one hub as it would stand in the YAML, secrets in it as they were found.
+    """The config of one hub in the form of the YAML, with secrets as they were found.
 
     `came` leads from a path in it to what it was made of.
     """

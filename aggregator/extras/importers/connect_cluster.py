@@ -23,7 +23,7 @@ def is_address(word: str) -> bool:
 def connectors_of(address: str) -> str:
     """The connectors of the cluster at an address, as JSON in the form in which they are posted.
 
-    User and password may stand in the address. ConfigError when it gives no answer that is one.
+    User and password may be in the address. ConfigError when it gives no answer that is one.
     """
     parts = urlsplit(address)
     host = parts.netloc.rpartition("@")[2]

@@ -57,7 +57,7 @@ def is_resource(text: str) -> bool:
 
 
 def resources(file: str, text: str) -> list[Posted]:
-    """The connectors that the resources in a text come to. ConfigError when it has none."""
+    """The connectors that the resources in a text define. ConfigError when it has none."""
     documents = [it for it in _documents(file, text) if str(it.get("apiVersion")).startswith(GROUP)]
     workers = {
         _name(it): _worker(file, it, _of(it, "spec"))

@@ -21,7 +21,7 @@ from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.rows import to_moment
 
 SetPositions = Callable[[MoveRequest], MovesReport]
-"""Does a request, or only says what it comes to."""
+"""Does a request, or only shows its effect."""
 
 
 class TakenOver(Document):

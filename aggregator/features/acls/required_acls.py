@@ -7,7 +7,7 @@ sources. A principal on a host may do it on T when it may on every t: grants are
 - READ comes of ALLOW READ and ALLOW ALL; of ALLOW WRITE, ALTER and DELETE only DESCRIBE, which they
   imply in Kafka. A right to write at a source gives no right to read at the hub;
 - patterns (`*`, prefixes) are narrowed to T alone, as they may mean more at the hub;
-- a denial is written for those whom a grant is for; where it would take a right from everybody,
+- a denial is written for those whom a grant is for; where it would take a right from all users,
   ourselves among them, the grants that it touches are left out instead;
 - a T of which one source does not list its ACLs, or does not have `acls.sync`, gets no grant; nor
   does one into which a source may flow that has not answered yet.
@@ -67,7 +67,7 @@ class Who(NamedTuple):
     host: str
 
     def covers(self, other: Who) -> bool:
-        """Whether everybody whom `other` means is meant."""
+        """Whether it covers all whom `other` covers."""
         return (
             self.principal == other.principal
             or (_is_anybody(self.principal) and _kind(self.principal) == _kind(other.principal))

@@ -68,7 +68,7 @@ class BackfillTable:
         return {it.id: it for it in found}
 
     def partitions(self) -> frozenset[SourcePartition]:
-        """Those of which a backfill has read anything: old records may stand behind newer ones."""
+        """Those of which a backfill has read anything: old records may follow newer ones."""
         return frozenset(
             part.partition
             for backfill in self.load().values()

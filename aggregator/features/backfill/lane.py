@@ -43,7 +43,7 @@ CANCEL_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class BackfillSight:
-    """What a backfill goes by: the newest look, the live flow, and why something is to rest.
+    """The inputs of a backfill: the newest snapshot, the live flow, and why parts must rest.
 
     `refused` are the topics of which the hub has refused a record that the known size did not show.
     """
@@ -88,7 +88,7 @@ class Tools:
 
 
 class BackfillTry:
-    """From the scan to the end of the lane. `backfill` is what it has come to so far.
+    """From the scan to the end of the lane. `backfill` is its progress so far.
 
     `after` is the backfill's state once its lane has ended; None while it should keep running.
     """

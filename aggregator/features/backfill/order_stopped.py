@@ -37,7 +37,7 @@ def order_stopped(
     *,
     dry_run: bool,
 ) -> tuple[BackfillOrder, Backfill | None]:
-    """What an order comes to, and unless it is a dry run the backfill that the next start begins.
+    """The result of an order, and unless it is a dry run the backfill that the next start begins.
 
     Raises as `propose_backfill` does, and as `for_the_next` does when an instance runs: it would
     not see the order. `report` gets what it waits for, in words.

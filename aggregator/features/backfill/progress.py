@@ -24,7 +24,7 @@ Ends = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """A backfill whose range was looked for in the hub, and what its lane is to leave out.
+    """A backfill whose range was searched for in the hub, and what its lane must skip.
 
     `behind` are hub ends behind all that was found: they bound it once the lane is through.
     `foreign` says why what was found is not of this log, in words: then it cannot continue.

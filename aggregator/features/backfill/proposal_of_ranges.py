@@ -53,7 +53,7 @@ class BackfillOrder:
 
 
 def propose_backfill(config: Config, request: BackfillRequest, by: str) -> BackfillOrder:
-    """What an order comes to.
+    """Resolve an order to ranges.
 
     Raises RefusedError with every problem, ClusterError when the hub or the source does not answer,
     CheckpointError when the checkpoint cannot be read.

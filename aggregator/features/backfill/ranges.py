@@ -240,9 +240,9 @@ def _problem(request: BackfillRequest, place: BeforeBackfill) -> str:
             f"aggregator backfill cancel {place.busy}"
         )
     if request.from_time_ms is not None and place.start is None:
-        return f"{sp}: no offset is known for the time that it is to begin at"
+        return f"{sp}: no offset is known for its start time"
     if request.until_time_ms is not None and place.end is None:
-        return f"{sp}: no offset is known for the time that it is to end at"
+        return f"{sp}: no offset is known for its end time"
     if request.until_offset is not None and request.until_offset > position:
         return (
             f"{sp}: {request.until_offset} is beyond its position {position}, from where on the "

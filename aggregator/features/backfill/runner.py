@@ -52,7 +52,7 @@ class _Rest:
 
 
 class Backfills:
-    """All that were ordered; `again` asks for a new look at the clusters."""
+    """All ordered backfills; `again` requests discovery."""
 
     def __init__(self, tools: Tools, table: BackfillTable, again: Callable[[], None]) -> None:
         self._tools = tools
@@ -81,7 +81,7 @@ class Backfills:
 
     @property
     def problems(self) -> dict[str, str]:
-        """Active ones of which every try has failed: in a run that is to end they are given up."""
+        """Active ones of which every try has failed: a run with an end gives them up."""
         return {
             str(self._all[name]): rest.reason
             for name, rest in self._rests.items()
@@ -90,7 +90,7 @@ class Backfills:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a run that is to end still has something to do."""
+        """Whether a run with an end still has something to do."""
         given_up = {it for it, rest in self._rests.items() if rest.count >= TRIES_ALLOWED}
         done = self._waits.keys() | given_up
         left = [it for it in self._all.values() if it.is_active and it.id not in done]

@@ -214,7 +214,7 @@ def _of_ledger(ledger: MarkLedger, sp: SourcePartition) -> tuple[str, str]:
         return "transaction", f"a transaction is open at the source since offset {at}"
     if (behind := ledger.waits_for(sp)) is not None:
         position, end = behind
-        return "behind", f"its position is {position}, and is to reach {end}"
+        return "behind", f"its position is {position}, and must reach {end}"
     return "not_asked", "its source has not reported the end of its log lately"
 
 

@@ -103,7 +103,7 @@ def restarted(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ends_lanes(connector: SourceConnector, number: int | None = None) -> bool:
-    """Whether to restart what has failed, of all tasks or of one, is to end the lanes of a source.
+    """Whether a restart of what has failed, of all tasks or of one, must end a source's lanes.
 
     That ends what flows as well, so only where it can help: for what is stuck, or if a task that is
     named has not failed. What waits for a person, or will pass, is looked at again.
@@ -173,7 +173,7 @@ def reset(name: str, start: str) -> MoveRequest:
 
 
 def altered(name: str, offsets: Sequence[Mapping[str, Any]]) -> MoveRequest:
-    """Where partitions go by the offsets of a PATCH, each the last one that counts as copied.
+    """The positions from the offsets of a PATCH, each the last one that counts as copied.
 
     ValueError says what is wrong with them, by their number.
     """

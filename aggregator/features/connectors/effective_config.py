@@ -42,7 +42,7 @@ def _changed(place: CheckpointConfig | None) -> dict[str, Mapping[str, Any] | No
 
 
 def added_by(changes: Iterable[Change]) -> dict[str, Mapping[str, Any] | None]:
-    """The sources of these changes as they would stand in the YAML; None for one removed."""
+    """The sources of these changes in the form of the YAML; None for one removed."""
     return {
         it.name: None if it.config is None else translate(it.name, it.config).source
         for it in changes

@@ -119,7 +119,7 @@ def cycle_regex(separator: str, target: str, *, end: str = "") -> str:
 
 @dataclass(slots=True)
 class Mirrored:
-    """What a connector's config comes to, `keys` saying by path which key a value is from.
+    """The result of a connector's config; `keys` has by path the key that a value is from.
 
     `decide` are keys of which something is lost or differs, and `notes` the other ones without
     effect, each with its reason. `used` are the keys that are dealt with.

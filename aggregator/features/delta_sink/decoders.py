@@ -56,8 +56,8 @@ class Decoder(Protocol):
 class NewFields:
     """Looks for fields of JSON, and knows when it need not.
 
-    Where a table has columns, records are appended without a look at all of them before: one with a
-    field that is not known fails the append, which is then done again with such a look.
+    Where a table has columns, records are appended without reading all of them before: one with a
+    field that is not known fails the append, which is then repeated after reading them.
     """
 
     def __init__(self) -> None:

@@ -162,7 +162,7 @@ def _checked(
         if _decides(other):
             return Unclear(
                 f"version {commit.version} of its table begins where version {follows} ended, and "
-                f"somebody else has written version {other.version} ({other.operation}) meanwhile: "
+                f"another writer wrote version {other.version} ({other.operation}) meanwhile: "
                 "records may be missing or twice (RESTORE it TO VERSION AS OF "
                 f"{commit.version - 1}, and it continues from there)"
             )

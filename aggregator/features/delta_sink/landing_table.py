@@ -104,7 +104,7 @@ class LandingTable:
         highest = self._frame().groupBy("partition").agg(F.max("offset").alias("highest"))
         ends = {str(row["partition"]): row["highest"] + 1 for row in highest.collect()}
         if not ends and commits and commits[-1].version == 0:
-            # Somebody has created it, and nothing has landed yet.
+            # It was created by hand, and nothing has landed yet.
             return Landed()
         return Unclear(
             "the history of its table does not say any more what has landed (move its folder away "
@@ -183,7 +183,7 @@ class LandingTable:
     def append(self, rows: DataFrame, batch: Batch) -> Appended | None:
         """Append a batch and its positions; None when it does not begin where the table ends.
 
-        Somebody else has landed it, or the table was restored meanwhile.
+        Another writer has landed it, or the table was restored meanwhile.
         """
         if not self._ends_with(batch.follows):
             return None

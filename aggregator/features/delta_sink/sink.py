@@ -113,7 +113,7 @@ class _Tee:
         self._targets: dict[str, dict[int, int]] | None = None
 
     def run(self, once: bool) -> TeeReport:
-        """Turn after turn, until it is to end."""
+        """Take turns until it must end."""
         report_at, show_at = time.monotonic() + REPORT_SECONDS, 0.0
         self._emit(Event("tee_running", f"landing hub topics in {self._config.tee.path}"))
         with (

@@ -49,7 +49,7 @@ def wants_tee(config: Config) -> bool:
 
 
 def _used(config: Config) -> tuple[object, ...]:
-    """What a tee goes by that may change while an instance runs."""
+    """The settings of a tee that may change while an instance runs."""
     schemas = {alias: it.schemas for alias, it in config.sources.items()}
     # Where no source has a registry of its own, all ids are the hub's.
     asks = config.tee.decode == "auto" and any(it.registry for it in schemas.values())

@@ -35,7 +35,7 @@ from aggregator.model.errors import AggregatorError
 from aggregator.model.events import Event, EventSink
 
 MOST_OVERTAKEN = 2
-"""A batch may be overtaken by somebody else once; the table is read again behind that."""
+"""A batch may be overtaken by another writer once; the table is read again after that."""
 
 
 class Topic:
@@ -108,7 +108,7 @@ class Topic:
         )
 
     def take_up(self, *, cut_off: bool = False) -> None:
-        """Take what a batch has come to, and what became of the table's maintenance.
+        """Take the outcome of a batch, and of the table's maintenance.
 
         With `cut_off` a failure is no news: it was ended on purpose.
         """

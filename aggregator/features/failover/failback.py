@@ -137,7 +137,7 @@ def _forward(
     *,
     other: bool,
 ) -> list[StepRow]:
-    """The hub has to have all that the source holds, before anybody goes back to it."""
+    """The hub has to have all that the source holds before anything moves back to it."""
     place = config.checkpoint
     resume, copy = f"resume {alias}", "copy what it held"
     if other:

@@ -92,7 +92,7 @@ class Sighted:
 def fail_over(
     config: Config, alias: str, rules: FailoverRules, set_paused: SetPaused, report: TextSink
 ) -> FailoverReport:
-    """Move what uses a source to the hub, or with a dry run say what that comes to.
+    """Move what uses a source to the hub, or with a dry run show what that would do.
 
     Raises ClusterError when the hub gives no answer, FailoverError and CutoverError when it takes
     too long, and whatever `set_paused` raises: before anything has moved, where it would refuse.
@@ -114,7 +114,7 @@ def fail_over(
     found, step = _copied(config, alias, found, rules, deadline, report, paused=before is not None)
     steps.append(step)
     groups = _Groups()
-    # Of one that was dead the hub had the groups, and by now people may have set them there.
+    # Of one that was dead the hub had the groups, and by now they may have been set there by hand.
     if found.alive and (over is None or over.alive):
         groups = _groups(config, alias, rules, deadline, report, paused=before is not None)
     steps.append(_groups_step(groups, found, rules, over=over is not None))
@@ -179,7 +179,7 @@ def ends_back(config: Config, found: Sighted) -> Mapping[TopicPartition, int]:
     """Where a failback of a failover of now begins; ClusterError when the hub does not answer.
 
     From the history of the checkpoint, not the hub's ends of now: producers may write there as soon
-    as the source is gone, long before anybody notices.
+    as the source is gone, long before that is noticed.
     """
     place = config.checkpoint
     with open_admin(config, HUB) as admin:
@@ -253,7 +253,8 @@ def _groups(
 ) -> _Groups:
     """Take the groups of the source over, as `groups cutover` does; of several sources if they are.
 
-    Those that were taken over before, and have not gone on at the source since, are left alone.
+    Those that were taken over before, and have made no progress at the source since, are left
+    alone.
     """
     others = [it for it in config.sources if it != alias]
     answers = ask_states(config, (alias, *others))

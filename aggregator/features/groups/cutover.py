@@ -66,7 +66,7 @@ def translate_group(
     """Translate a group as it is now, and write it unless the rules say not to.
 
     Raises RefusedError when it has committed nothing that is copied, ClusterError and
-    CheckpointError when somebody does not answer.
+    CheckpointError when one of them does not answer.
     """
     moving = Moving(config, rules, time.monotonic() + seconds, report)
     return _only(moving.all_of({group: config.chosen(source)}))
@@ -99,11 +99,11 @@ def _only(outcomes: Mapping[str, Outcome]) -> GroupReport:
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """Takes groups over, all of them by one look at the clusters and one wait.
+    """Cuts groups over, all of them by one discovery and one wait.
 
     `rest` waits until those that have committed something are at rest, `copied` until all is copied
     that the logs held then; by the deadline (monotonic) nothing is written else. With
-    `leave_moved` groups are left alone that were taken over before, and have not gone on since.
+    `leave_moved` groups are left alone that were cut over before, and have made no progress since.
     """
 
     config: Config
@@ -118,7 +118,7 @@ class Moving:
         """What became of each group, given with its sources: none is in the way of another.
 
         Those that `leave_moved` means are absent. Raises CutoverError when the waiting takes too
-        long, ClusterError and CheckpointError when somebody does not answer that all need.
+        long, ClusterError and CheckpointError when something that all need does not answer.
         """
         if not groups:
             return {}
@@ -136,7 +136,7 @@ class Moving:
             state = _copied(self.config, ends, self.rules, self.deadline, self.report)
             sight = replace(sight, state=state)
             if self.rest and not self.rules.dry_run:
-                # They may have gone on meanwhile.
+                # They may have made progress meanwhile.
                 found = self._at_rest(sight, groups, found)
         outcomes = self._translated(sight, found) if found else {}
         if (self.rest or self.leave_moved) and not self.rules.dry_run:
@@ -242,7 +242,7 @@ def _commits(found: Found) -> dict[str, Mapping[TopicPartition, int]]:
 def _limits(
     config: Config, aliases: Sequence[str], topics: Sequence[TopicPlaces], losses: Collection[Gap]
 ) -> list[str]:
-    """What people have to know of a translation beside what it says itself."""
+    """Notes for people about a translation, beside its own."""
     notes = []
     if len(aliases) < len(config.sources):
         asked = ", ".join(aliases)

@@ -79,7 +79,7 @@ class _Inputs:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What a group was translated from, and to; `waiting` are positions that are to move first."""
+    """What a group was translated from, and to; `waiting` are positions that must move first."""
 
     commits: Mapping[str, Offsets]
     sight: GroupSight
@@ -192,7 +192,7 @@ class GroupSync(Service):
         }
 
     def _translated(self, sight: GroupSight, due: Sequence[str]) -> str:
-        """Translate and write these groups; what is wrong for people to mend, or ""."""
+        """Translate and write these groups; returns what an operator must fix, or ""."""
         place = sight.config.checkpoint
         pauses = Controls(StateStore.of(place)).read().sources
         failovers = Failovers(StateStore.of(place)).read()
@@ -212,7 +212,7 @@ class GroupSync(Service):
                     return refused
                 commits = self._of(group, sight)
                 if over & commits.keys() or moved.has(group, commits):
-                    # It is at the hub, and people may set its offsets there.
+                    # It is at the hub, and its offsets may be set there by hand.
                     self._done[group] = _Done(commits, sight, complete=False, at=time.monotonic())
                     self._groups[group] = SyncedGroup(group=group, error=AT_THE_HUB)
                     continue
@@ -286,7 +286,7 @@ class GroupSync(Service):
     def _translate(
         self, sight: GroupSight, hub: ClusterAdmin, group: str, state: str, *, past: Past
     ) -> str:
-        """Translate one group and write it; what is wrong for people to mend, or ""."""
+        """Translate one group and write it; returns what an operator must fix, or ""."""
         commits, now = self._of(group, sight), time.monotonic()
         config, before = sight.config, self._done.get(group)
         floors = before.floors(commits, sight) if before is not None else {}

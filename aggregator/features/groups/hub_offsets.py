@@ -338,7 +338,7 @@ REASONS: Mapping[PlaceVerdict, str] = {
     PlaceVerdict.WRITE: "",
     PlaceVerdict.SAME: "",
     PlaceVerdict.KEPT: "",
-    PlaceVerdict.OTHERS: "its offset at the hub is a consumer's or somebody else's: left alone "
+    PlaceVerdict.OTHERS: "its offset at the hub is a consumer's or another writer's: left alone "
     "until `aggregator groups apply` takes it over",
     PlaceVerdict.BACKWARDS: "the group is further at the hub: --allow-backwards sets it back",
     PlaceVerdict.ACTIVE: "the group has active members at the hub: stop them",

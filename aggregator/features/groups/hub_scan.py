@@ -21,7 +21,7 @@ from aggregator.model.values import ORIGIN_HEADERS, Raw, SourcePartition, TopicP
 POLL_RECORDS = 2_000
 REPORT_SECONDS = 2.0
 FETCH = {"queued.max.messages.kbytes": 16_384}
-"""So much of a partition is fetched ahead: it is to take no memory from a stream beside it."""
+"""How much of a partition is fetched ahead: it must take no memory from a stream beside it."""
 
 
 @dataclass(frozen=True, slots=True)

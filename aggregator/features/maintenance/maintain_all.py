@@ -43,7 +43,7 @@ from aggregator.store.state_store import StateStore
 CHECKPOINTS = "checkpoints"
 NONE_YET = "there is none yet"
 NOTES = {CONTROLS: "", CONNECTORS: "", FAILOVERS: "", SEEN: "", BACKFILLS: BACKFILL, CLAIMS: ""}
-"""Tables of what people decided and what was seen, with the key of which only the newest counts.
+"""Tables of decisions and of what was seen, with the key of which only the newest counts.
 
 Claims of completeness stay, however old: the newest has to, and only an instance makes a new one.
 """
@@ -62,7 +62,7 @@ class TableUpkeep(BaseModel):
     files_after: int | None = None
     rows_deleted: int | None = Field(default=None, description="rows that were too old")
     seconds: float = 0.0
-    left: str = Field(default="", description="why it was left to somebody else")
+    left: str = Field(default="", description="why it was left to another writer")
     failed: str = ""
 
 

@@ -30,7 +30,7 @@ _CLOSING = {"{": "}", "[": "]"}
 def descriptor_of(name: str, text: str) -> Any:
     """The FileDescriptorProto of a file of this name; ValueError with what was not understood.
 
-    Types that fields name are left as they stand there: the pool finds them.
+    Types that fields name are left as they are: the pool finds them.
     """
     return _Parser(name, text).file()
 

@@ -21,11 +21,11 @@ from aggregator.model.errors import AggregatorError
 from aggregator.model.values import OffsetRange, Raw, TopicFacts, TopicPartition
 
 SECONDS = 5.0
-"""A look is for somebody who waits for it."""
+"""The caller waits for the answer."""
 LEAST_SECONDS = 0.5
 POLL_RECORDS = 100
 SMALL = {"fetch.message.max.bytes": 100_000, "queued.max.messages.kbytes": 4_096}
-"""A look is to take no memory from the stream."""
+"""A read must take no memory from the stream."""
 
 
 class AbsentError(AggregatorError):

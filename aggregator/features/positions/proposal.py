@@ -90,7 +90,7 @@ class Proposal:
 
 
 def propose(config: Config, request: MoveRequest) -> Proposal:
-    """What a request comes to now; changes nothing.
+    """Resolve a request now; change nothing.
 
     Raises RefusedError with every problem, ClusterError when the hub or a source that is asked for
     does not answer, CheckpointError when the checkpoint cannot be read.

@@ -20,7 +20,7 @@ def set_positions(config: Config, request: MoveRequest, emit: EventSink) -> Move
     Raises as `propose` does, then nothing is changed; CheckpointConflictError when an instance runs
     on the checkpoint; CheckpointError when it cannot be written.
     """
-    # Only asked: a refusal is to leave no trace, not even an epoch.
+    # Only asked: a refusal must leave no trace, not even an epoch.
     found = propose(config, request)
     if not found.checkpoints:
         # So one that runs is not in the way of what changes nothing.

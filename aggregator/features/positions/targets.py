@@ -25,7 +25,7 @@ YEARS_SECONDS = 1e10
 
 
 class MoveRequest(BaseModel):
-    """What is asked for: which partitions (none named = all), and where they are to go.
+    """A request: which partitions (none named = all), and their new positions.
 
     Exactly one of `TARGETS` is given. `rewind` never goes forward: what is before the target
     already stays where it is. `again` writes also what the hub holds.

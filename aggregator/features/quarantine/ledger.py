@@ -89,7 +89,7 @@ class Ledger:
                 yield entry
 
     def busy(self, origin: Origin, by: str) -> Note | None:
-        """An attempt of somebody else that may still be under way, and came before ours."""
+        """A foreign attempt that may still be in progress, and came before ours."""
         for note in self[origin].attempts:
             if note.by == by:
                 break

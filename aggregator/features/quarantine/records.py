@@ -37,7 +37,7 @@ _ORIGIN = re.compile(r"([^/]+)/(.+)-(\d+)@(\d+)")
 class RecordState(StrEnum):
     """What became of a quarantined record; all but OPEN come from a note.
 
-    TRYING: somebody is about to write it to its hub topic, or ended without saying how it went.
+    TRYING: an attempt is about to write it to its hub topic, or ended without an outcome.
     """
 
     OPEN = "open"
@@ -86,7 +86,7 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What somebody did with a quarantined record.
+    """What was done with a quarantined record.
 
     TRYING: about to write it to this hub partition, whose end is `hub_offset`; RETRIED: it is
     there; REFUSED and OPEN: it was not written by this one. `by` is the same in the notes of one

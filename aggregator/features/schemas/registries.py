@@ -36,7 +36,7 @@ class CopiedSchema(NamedTuple):
 
 
 class SchemaAnswer(NamedTuple):
-    """An answer, and what it goes by: nothing where it cannot become wrong."""
+    """An answer, and its basis: nothing where it cannot become wrong."""
 
     answer: Named | NoSchema
     copied: CopiedSchema | None = None
@@ -84,7 +84,7 @@ class Registries(NamedTuple):
         return SchemaAnswer(answer, CopiedSchema(definition, copied.number, at_hub), copied.owed)
 
     def holds(self, asked: Question, copied: CopiedSchema) -> bool:
-        """Whether both registries still say what an answer went by.
+        """Whether both registries still give the basis of an answer.
 
         A source's registry that has the id no more leaves the answer what it was.
         """

@@ -116,7 +116,7 @@ class Translator:
         return self._asked(alias).answer(self._routes.get((alias, asked.topic)), asked)
 
     def holds(self, alias: str, asked: Question, copied: CopiedSchema) -> bool:
-        """Whether both registries still say what an answer went by; RegistryError as above."""
+        """Whether both registries still give the basis of an answer; RegistryError as above."""
         return self._asked(alias).holds(asked, copied)
 
     def settle(self, alias: str, owed: Owed) -> Owed | None:

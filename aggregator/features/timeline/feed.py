@@ -59,5 +59,5 @@ class Feed:
             self._unsaved = deque(kept, maxlen=UNSAVED)
 
     def close(self) -> None:
-        """Those that follow are to stop."""
+        """Followers must stop."""
         self.closed = True

@@ -165,7 +165,7 @@ def _settings(config: Config, request: VerifyRequest, seen: AuditLook, job: Job)
     return JobSettings(
         hub_options={
             **{f"kafka.{k}": v for k, v in jvm_settings(config.hub, "consumer").items()},
-            # Ours are not transactional; somebody's open transaction must not hide them.
+            # Our records are not transactional; a foreign open transaction must not hide them.
             "kafka.isolation.level": "read_uncommitted",
         },
         source_options={

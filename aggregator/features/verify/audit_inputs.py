@@ -66,7 +66,7 @@ class AuditLook:
 
 
 def look(config: Config, scope: Scope) -> AuditLook:
-    """Ask everybody. ClusterError when the hub does not answer, CheckpointError when that fails.
+    """Ask all clusters. ClusterError when the hub does not answer, CheckpointError when that fails.
 
     A source that does not answer is in `unreachable`.
     """

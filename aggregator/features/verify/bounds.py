@@ -114,7 +114,7 @@ class Bounds:
         return doubts
 
     def put_back(self) -> frozenset[SourcePartition]:
-        """Partitions whose position was set back: older records may stand behind newer ones."""
+        """Partitions whose position was set back: older records may follow newer ones."""
         back = (pc.field("lane") == AGAIN) | ((pc.field("lane") == SET) & ~pc.field("clean"))
         found = _folded(self._positions(["seq"], back), PARTITION, [("seq", "min")])
         return frozenset(_partition(row) for row in found.to_pylist())

@@ -20,7 +20,7 @@ class Accounted:
 
     `reused`: the offsets were given to other records before, of which the hub holds some. Origins
     are no proof of anything there, so nothing in the range is held against the hub. `backfilled`:
-    they came beside the live flow, so that they may stand behind newer ones; they have to be there.
+    they came beside the live flow, so that they may follow newer ones; they have to be there.
     """
 
     partition: SourcePartition

@@ -49,7 +49,7 @@ class JobSettings:
 
     `lost` are hub partitions without their beginning, `proven` source offsets from which on nothing
     can have been deleted there; `set_aside` is the same for the topics of the quarantine, by hub
-    partition. Records of partitions that were `put_back` stand in no order. `stamped` hub topics
+    partition. Records of partitions that were `put_back` have no order. `stamped` hub topics
     have timestamps of their own. Records that are `accounted` for, or lie in the quarantine, need
     not be where they belong.
     """

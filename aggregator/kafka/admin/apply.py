@@ -167,7 +167,7 @@ def _grow(actions: Sequence[GrowTopic], way: _Way) -> list[Applied]:
     errors = _errors(way.take(futures))
     grown = {it.name: it.to_partitions for it in todo if it.name not in errors}
     seen = _when_visible(grown, way)
-    # Somebody else may have been first.
+    # Another client may have been first.
     left = small() if errors else []
     return [
         _seen(it, seen[it.name])

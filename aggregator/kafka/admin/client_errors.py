@@ -207,7 +207,7 @@ def _clean(text: str) -> str:
     setting, and readers of the status may see neither.
     """
     text = re.sub(r'Invalid value ".*" for', "Invalid value for", hide_passwords(text), flags=re.S)
-    # Up to the end: ", 1 identical error(s) suppressed)" may stand in there.
+    # Up to the end: ", 1 identical error(s) suppressed)" may be in there.
     text = re.sub(r"\s*\(after \d+ms in state .*\)\s*$", "", text)
     if match := re.search(r"Connect to ipv[46]#(\S+) failed: (.*)", text):
         return f"{match.group(2).strip().lower()} {match.group(1)}"

@@ -104,7 +104,7 @@ class ClientHandle:
         return answer
 
     def leaders(self) -> Leaders | None:
-        """The leaders that the present client knows; None when it is to read them (again)."""
+        """The leaders that the present client knows; None when it has to read them (again)."""
         with self._lock:
             held = self._present()
             return held.leaders if time.monotonic() - held.read_at < KNOWN_SECONDS else None

@@ -70,7 +70,7 @@ def brokers_away(
 
     Where the controllers have no quorum, the metadata name a leader that is dead for as long as
     that lasts. Asked for its offsets, librdkafka (2.16.0) connects to it without a pause until the
-    request times out, which keeps a core busy. So it is asked whether anybody listens there.
+    request times out, which keeps a core busy. So the port is tried first.
     """
     leaders = {_leader(cluster, tp) for tp in partitions} & cluster.brokers.keys()
     return frozenset(it for it in leaders if _is_away(cluster.brokers[it], seconds))

@@ -13,7 +13,7 @@ from aggregator.kafka.admin.client_errors import ClusterCallError
 from aggregator.plan.lanes.producer import EXPIRY
 
 SECONDS = 2.0
-"""A look can do without it, so a broker that hangs does not hold it up for longer."""
+"""Discovery can do without it, so a broker that hangs does not hold it up for longer."""
 
 
 def producer_expiry(admin: ClusterAdmin, timeout: float) -> int | None:

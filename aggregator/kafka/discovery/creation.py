@@ -40,7 +40,7 @@ class _Wanted:
 class HubChanges:
     """Changes the hub, in the caller's thread or in one of its own; used by one thread.
 
-    What is made in the background is found by a look at the hub: `wake` asks for one when there are
+    What is made in the background is found by discovery: `wake` requests one when there are
     several times as many as at the last one, or all. With `all_now` nothing is.
     """
 
@@ -87,7 +87,7 @@ class HubChanges:
         creates = [it for it in actions if isinstance(it, CreateTopic)]
         others = [it for it in creates if it.name not in first]
         with self._lock:
-            # A look began when the one before was gone by: what came since then it may have missed.
+            # A snapshot begins when the one before is used: it may miss what came since.
             since, self._since = self._since, set()
             later: list[CreateTopic] = []
             if self._is_busy:

@@ -22,7 +22,7 @@ AGAIN_SECONDS = 0.1
 SHOWN_SECONDS = 0.3
 """As a rule all replicas have a record sooner; else the other hub topics are not to wait."""
 SETTLE_LIMIT_SECONDS = 15.0
-"""Somebody else may write into a hub topic all the time: then waiting longer proves nothing."""
+"""Another producer may write into a hub topic all the time: then waiting longer proves nothing."""
 
 LogEnds = Callable[[Collection[TopicPartition], float], Mapping[TopicPartition, int | None]]
 """Returns where logs end at their leaders, within the given seconds; None for one without answer.

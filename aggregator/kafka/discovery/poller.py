@@ -28,7 +28,7 @@ from aggregator.plan.topics.hub_topics import Flowing, flowing_of
 SOON_SECONDS = 1.0
 
 Found = tuple[Config, Look | AggregatorError]
-"""What came of a look, and the config that it went by."""
+"""The result of a discovery, and the config that it used."""
 
 
 def first_look(config: Config, prepared: Prepared) -> Look:
@@ -53,7 +53,7 @@ class Lookout:
         self._refusals = NOTHING_REFUSED
         self._turns: dict[str, ConfigTurns] = {}
         self.doubts = Doubts()
-        """What the next look is to look at more closely."""
+        """What the next discovery must look at more closely."""
         self._results: queue.SimpleQueue[Found] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -77,7 +77,7 @@ class Lookout:
         self._wake.set()
 
     def latest(self) -> Look | AggregatorError | None:
-        """The newest result since the last call: a look, or why there was none.
+        """The newest result since the last call: a snapshot, or why there was none.
 
         By the config in force: no look by an older one is handed over.
         """

@@ -113,7 +113,7 @@ def plan_with(
     flowing: Collection[Flowing] = (),
     refusals: Refusals = NOTHING_REFUSED,
 ) -> Plan:
-    """The plan for clusters as found, keeping what runs; without a look at history."""
+    """The plan for clusters as found, keeping what runs; without reading history."""
     return make_plan(
         config,
         found,

@@ -85,7 +85,7 @@ class Claims:
     def __init__(self, earlier: Iterable[Claim] = ()) -> None:
         self._last: dict[Key, Claim] = {}
         self._topics: dict[Key, set[str]] = {}
-        """All that ever flowed, also what is gone by now."""
+        """All that ever flowed, also what has gone since."""
         for claim in earlier:
             if claim.source is not None:
                 self._last[claim.source, claim.topic] = claim

@@ -132,8 +132,8 @@ def may_try(d: Draft, sp: SourcePartition) -> bool:
 def notice_rests(d: Draft) -> None:
     """Partitions of lanes that failed, as the tasks of these go and their time comes.
 
-    What was sent of them shows in the hub, and what became of their logs in a look: one is waited
-    for that begins after that.
+    What was sent of them shows in the hub, and what became of their logs in a snapshot: so one that
+    begins after that is awaited.
     """
     look = d.state.look
     resting = d.state.of(Stage.LOST, Stage.RESTING)

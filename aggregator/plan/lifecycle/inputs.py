@@ -101,7 +101,7 @@ class Ready:
 class News:
     """Everything that a step may use. `turn` is False for a step that directly follows commands.
 
-    `paused` and `leaving` are sources (alias -> why) of which nothing is to run, `parts` topics and
+    `paused` and `leaving` are sources (alias -> why) that must not run, `parts` topics and
     partitions (-> why) of others. `open` are the keys of lanes that failed and have a task that may
     still send. `measured` is None where nothing was measured since the last step. `again`:
     discovery was requested. `look_failed`: the last discovery failed.

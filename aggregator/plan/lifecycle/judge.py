@@ -196,7 +196,7 @@ class _Stages:
             return Stage.QUARANTINED, gaps.quarantined[sp]
         # Of one with another log it is not known yet what the hub holds of the old one.
         unclean = sp in self.unclean and (sp in gaps.positions or sp in self.other)
-        # Before anything runs the hub is read anyhow: what is paused is looked for as well.
+        # Before anything runs the hub is read in any case: what is paused is searched for as well.
         looked_for = unclean and not self.draft.state.begun and sp not in gaps.moves
         if sp in self.out and not looked_for:
             return Stage.OUT, self.out[sp]
@@ -237,7 +237,7 @@ def _hole(d: Draft, look: Look, sp: SourcePartition, partition: Partition) -> Ho
 def _out_of(d: Draft, sp: SourcePartition) -> str | None:
     """Why a partition must not run, None when it may."""
     if sp.cluster in d.news.leaving:
-        return "its lanes are to end"
+        return "its lanes must end"
     return d.news.paused.get(sp.cluster) or paused_part(sp, d.news.parts)
 
 

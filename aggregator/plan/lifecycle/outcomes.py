@@ -160,8 +160,8 @@ def _take_recovery(d: Draft, outcome: Outcome) -> None:
     wait_for_hub(d, found)
     if not whole:
         return
-    # What a look has read meanwhile says how a new finding is decided; what was settled once, and
-    # is found again, is open.
+    # What discovery has read meanwhile says how a new finding is decided; what was settled once,
+    # and is found again, is open.
     new = {it.id: it for it in found.records}
     open_ = {name: it for name, it in d.state.gaps.items() if not it.resolved}
     d.note(

@@ -31,7 +31,7 @@ def pace_starting(
 
 
 def follow_pace(d: Draft) -> None:
-    """Compare how far the sources that run are behind, and go by the config in force."""
+    """Set the rates from the lags of running sources and the config in force."""
     config, behind = d.news.config, d.state.behind & d.news.config.sources.keys()
     lags, sources = _lags(d), d.state.sources
     late = {

@@ -108,6 +108,6 @@ TRANSITIONS: dict[Way, Transition] = {
         frozenset({Stage.RESTING, Stage.DONE}),
         "its next record cannot be written, and its lane has stopped reading it",
     ),
-    Way.DUE: _of({Stage.RESTING}, Stage.HELD, "its retry is due, and a look was taken since"),
+    Way.DUE: _of({Stage.RESTING}, Stage.HELD, "its retry is due, and discovery has run since"),
     Way.FINISHED: _of({Stage.LEAVING}, Stage.DONE, "it was copied up to its end position"),
 }

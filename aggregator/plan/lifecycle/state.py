@@ -27,7 +27,7 @@ class Partition:
     tried again (monotonic seconds). `key` names the life of a lane whose tasks may still send of
     it. `suspect` and `stopped` say why its lane must release it. `hole` is what its next lane must
     skip. `cut` is from where on its log is another one than was read, and `damaged`: its reader
-    could not read the record at its position; both until a look has judged that.
+    could not read the record at its position; both until the next judgement.
     """
 
     stage: Stage = Stage.OUT

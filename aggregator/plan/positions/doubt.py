@@ -1,7 +1,7 @@
 """What a start does not trust of a checkpoint until it has read the hub. Pure.
 
 None of our records are in the hub behind the ends in the checkpoint, except what is unclean. If
-there is something, somebody else wrote it, or the checkpoint is older than it looks: commits were
+there is something, another writer wrote it, or the checkpoint is older than it looks: commits were
 lost, the folder was restored from a backup, or it is gone. To look costs little, and what it would
 cost not to look is every record of that time once more.
 """
@@ -21,7 +21,7 @@ class Believed:
     """What a start would believe: partitions that are `clean`, and where the hub was.
 
     `hub_ends` are the furthest that any commit of a run knows. `by_hand` are ends that belong to
-    positions which people set: they say nothing of other partitions. `absent` are partitions
+    positions set by hand: they say nothing of other partitions. `absent` are partitions
     without a position, `away` sources whose topics are unknown. `is_empty`: there is no
     commit at all.
     """

@@ -294,7 +294,7 @@ class _Planning:
             record.resumes_at is not None
             and moves
             and record.gap.position == known.positions.get(sp)
-            # Another commit since may stand there, too: the log was read up to it again.
+            # Another commit since may be there, too: the log was read up to it again.
             and None is not record.decided_on == known.snapshots.get(sp)
         )
 

@@ -30,7 +30,7 @@ INTERNAL: Mapping[str, tuple[str, ...]] = {
 alive or configured which is not ours."""
 
 OF_STREAMS = (r".*-(changelog|repartition)",)
-"""What an application of Kafka Streams keeps for itself; left out only where somebody asks."""
+"""The internal topics of Kafka Streams; left out only on request."""
 
 RESERVED = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 """Hub topics that Kafka alone writes: any other writer is refused."""

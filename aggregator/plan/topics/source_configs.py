@@ -106,7 +106,7 @@ def wanted_configs(
 def needed_message_bytes(sources: Sequence[Contribution]) -> int:
     """The largest effective `max.message.bytes` of the sources, plus room for our headers.
 
-    A record that then does not fit, of a source without a limit, goes by `topics.on_poison`.
+    A record that then does not fit, of a source without a limit, is handled by `topics.on_poison`.
     """
     largest = max(source.topic.max_message_bytes for source in sources)
     return min(largest + HEADER_SLACK_BYTES, MOST_BYTES)

@@ -62,7 +62,7 @@ class CheckpointTable:
     """Append-only rows, one commit per checkpoint; never two writers at the same version.
 
     Guarantee: `append` returns only when the commit is in the table, on a local disk forced to
-    the disk; and it fails when anybody else committed since this writer's last commit.
+    the disk; and it fails when another writer committed since this writer's last commit.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class CheckpointTable:
 
         `more` go into the same commit: they are about other partitions, and of another lane or
         snapshot. The commit is made full when the checkpoint asks for it, or when one is due.
-        CheckpointConflictError: somebody else committed since, nothing was written, and this
+        CheckpointConflictError: another writer committed since, nothing was written, and this
         writer must stop. CheckpointError: it cannot be written, or no epoch is claimed.
         """
         if not self._epoch:

@@ -49,7 +49,7 @@ def maintain(
     """Merge small files, drop expired rows, delete files unused for `keep_hours`, cut the log.
 
     Keeps every state of the last `history_seconds` readable, and the newest one always.
-    CheckpointConflictError when somebody else committed; CheckpointError when it cannot write.
+    CheckpointConflictError when another writer committed; CheckpointError when it cannot write.
     """
     with table.lock:
         return _maintain(table, history_seconds, now_ms, keep_hours)

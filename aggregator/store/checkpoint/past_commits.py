@@ -23,7 +23,7 @@ from aggregator.store.delta import dataset, open_delta, translated
 
 SET = "positions set"
 AGAIN = "positions --again"
-"""Lanes of commits that were made by hand; AGAIN is to write records a second time. No lane of a
+"""Lanes of commits made by hand; AGAIN writes records a second time. No lane of a
 run is called so, as its name has a blank."""
 
 PARTITION = ["cluster", "topic", "partition"]
@@ -51,7 +51,7 @@ class ProvenBound:
 
 @dataclass(slots=True)
 class _Folded:
-    """What the rows of each partition come to: offsets, and commits (seq) from which on they count.
+    """The rows of each partition, folded: offsets, and commits (seq) from which on they count.
 
     `again` and `back` are the first commits that wrote again, or set back at all; `other` is the
     first about another log by its name.
@@ -118,7 +118,7 @@ class Past:
         return dict(self._folded.lowest)
 
     def set_back(self) -> frozenset[SourcePartition]:
-        """Partitions that were set back by hand: records of theirs may stand behind later ones."""
+        """Partitions that were set back by hand: their records may follow later ones."""
         return frozenset(self._folded.back)
 
     def bounds(

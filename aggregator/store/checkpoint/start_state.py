@@ -145,7 +145,7 @@ class CheckpointState:
 
         Of a partition that is clean, or has no entry, all that the hub may hold beyond what the
         table says lies behind these: when the last of them was committed nothing of it was on its
-        way. What people set by hand is left out: they look at the hub without asking what it holds.
+        way. What was set by hand is left out: it is set without reading what the hub holds.
         """
         snapshots = {id(s): s for s in (entry.snapshot for entry in self.entries.values())}
         ends: dict[TopicPartition, int] = {}
@@ -155,7 +155,7 @@ class CheckpointState:
         return ends
 
     def ends_by_hand(self) -> dict[SourcePartition, Mapping[TopicPartition, int]]:
-        """The hub's ends that belong to clean positions which people set."""
+        """The hub's ends that belong to clean positions set by hand."""
         return {
             sp: entry.snapshot.hub_ends
             for sp, entry in self.entries.items()

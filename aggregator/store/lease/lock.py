@@ -245,8 +245,7 @@ def refuse_if_held(place: CheckpointConfig, report: Callable[[str], object]) -> 
 
     By the lock, and where none can be seen (an object store, another machine) by its record: a
     writer that did not say that it had ended, and cannot be seen to be gone, is waited for as long
-    as its lease lasts. `report` gets words for that. Returns a mark that changes when anybody
-    writes.
+    as its lease lasts. `report` gets words for that. Returns a mark that changes with each write.
     """
     if _is_locked(place.path):
         raise _unreached(place.path, holder_of(place.path))

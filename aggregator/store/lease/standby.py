@@ -72,7 +72,7 @@ class Standby:
         """Return when this one may start; "" when no other has to be ended for that.
 
         Otherwise the record of the writer that was silent: the writer by then may be another
-        standby that was quicker. StoppedEarlyError when it is to stop before its turn; what
+        standby that was quicker. StoppedEarlyError when it must stop before its turn; what
         `follow` raises.
         """
         poll = LOCAL_POLL_SECONDS if self._local else STORE_POLL_SECONDS

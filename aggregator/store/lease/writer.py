@@ -158,7 +158,7 @@ class Writer:
             table = CheckpointTable.open(self._path, self._config.checkpoint.storage_options)
             if table is not None:
                 self._owner = asked.lease(table, self._owner, take_over=take_over)
-            # At once: until the epoch is claimed, anybody else may do the same.
+            # At once: until the epoch is claimed, any other may do the same.
             self._claim(retries=asked.CLAIMS if take_over else 0)
         life = life_of(self._owner.jvm, self._owner.jvm_started)
         self.was_alone = life is Life.GONE and not self._owner.pending
