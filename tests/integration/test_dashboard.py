@@ -240,7 +240,7 @@ def test_a_page_says_what_it_has_no_right_to_and_takes_a_token(
             visitor.until("No source is configured yet")
             visitor.check("nothing")
             app.kill()
-            visitor.page.get_by_text("nobody answers").wait_for(timeout=60_000)
+            visitor.page.get_by_text("no answer").wait_for(timeout=60_000)
             assert visitor.strangers == []
 
 

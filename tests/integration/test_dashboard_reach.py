@@ -104,7 +104,7 @@ def test_data_that_is_old_is_told_apart_from_nobody_who_answers(visitor: Visitor
     # The state that is told is of the first of January, and is told.
     visitor.go("", PAGES[""])
     told = visitor.page.get_by_role("status").filter(has_text="data is")
-    expect(told).to_have_text(re.compile(r"^data is \d+ d old: nothing new is told$"))
+    expect(told).to_have_text(re.compile(r"^data is \d+ d old: no new data$"))
 
 
 INK = """() => {

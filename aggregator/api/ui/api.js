@@ -34,13 +34,13 @@ export async function ask(path, method = "GET", body = undefined) {
   heard.at = Date.now();
   if (date) heard.ahead = date - heard.at;
   const text = await answer.text();
-  let told = null;
+  let parsed = null;
   try {
-    if (text) told = JSON.parse(text);
+    if (text) parsed = JSON.parse(text);
   } catch {
     // Something between us and the aggregator may answer in its own words.
     throw new Refused(answer.status, `HTTP ${answer.status}, and no JSON`);
   }
-  if (!answer.ok) throw new Refused(answer.status, told?.message ?? `HTTP ${answer.status}`);
-  return told;
+  if (!answer.ok) throw new Refused(answer.status, parsed?.message ?? `HTTP ${answer.status}`);
+  return parsed;
 }

@@ -1,4 +1,4 @@
-// Which page is shown, and that it stays fresh; says so when the data is old or nobody answers.
+// Which page is shown, and that it stays fresh; says so when the data is old or there is no answer.
 
 import { Refused, heard, keepToken } from "./api.js";
 import { askToken } from "./dialog.js";
@@ -91,7 +91,7 @@ setInterval(() => {
   if (!newest) return;
   const old = (Date.now() + heard.ahead - Date.parse(newest.at)) / 1000;
   // One that answers and has nothing new to tell hangs, which is another matter.
-  const why = Date.now() - heard.at < OLD * 1000 ? "nothing new is told" : "nobody answers";
+  const why = Date.now() - heard.at < OLD * 1000 ? "no new data" : "no answer";
   const text = old < OLD ? "up to date" : `data is ${seconds(old)} old: ${why}`;
   if (age.textContent !== text) age.textContent = text;
   age.classList.toggle("old", old >= OLD);

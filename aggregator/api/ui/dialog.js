@@ -24,7 +24,7 @@ function show(title, ...children) {
 const close = () => el("button", { type: "button", on: { click: () => dialog.close() } }, "Close");
 const bad = (error) => el("p", { class: "bad", role: "alert" }, error.message);
 
-/** Says what will happen, does it when told to, and calls `after` when it is done. */
+/** Says what will happen, does it when confirmed, and calls `after` when it is done. */
 export function sure(title, what, word, act, after) {
   const go = el("button", { type: "button", class: "main", on: { click: async () => {
     const mine = show(title, el("p", { role: "status" }, "It is being done."));

@@ -15,7 +15,7 @@ export async function incidents(_, redraw) {
     ...now.failing.map((why) => el("p", { class: "bad" }, why)),
     el("div", { class: "actions" }, verify(audit, redraw), records.length > 1 ? button(`Retry these ${count(records.length)} records`, () => retry(records.map((it) => it.id), redraw)) : null),
     audit.running ? el("p", { role: "status" }, `An audit runs: ${audit.progress || "it starts"}`) : null,
-    audit.error ? el("p", { class: "bad" }, `The last audit told nothing: ${audit.error}`) : null,
+    audit.error ? el("p", { class: "bad" }, `The last audit has no result: ${audit.error}`) : null,
     all.length
       ? table("The newest first", [
           ["at (UTC)", (it) => moment(it.at)],
@@ -33,23 +33,23 @@ const button = (word, click, what = "") => el("button", { type: "button", "aria-
 
 function decide(it, redraw) {
   if (it.kind === "gap") {
-    return button("Accept", () => sure("Accept this gap?", [el("p", {}, it.what), el("p", {}, "What is in it stays lost. Its partition goes on behind it, at once.")], "Accept it", () => ask("/api/gaps/accept", "POST", { gaps: [it.id] }), redraw), it.what.split(",")[0]);
+    return button("Accept", () => sure("Accept this gap?", [el("p", {}, it.what), el("p", {}, "What is in it stays lost. Its partition continues after it, at once.")], "Accept it", () => ask("/api/gaps/accept", "POST", { gaps: [it.id] }), redraw), it.what.split(",")[0]);
   }
   return button("Retry", () => retry([it.id], redraw), it.id);
 }
 
 function retry(origins, redraw) {
   preview("Try again to write to the hub?", async () => {
-    const told = await ask("/api/quarantine/retry", "POST", { origins, dry_run: true });
+    const reply = await ask("/api/quarantine/retry", "POST", { origins, dry_run: true });
     return [
       el("p", {}, "Each record is written once, with its origin and timestamp; it comes later than its order would have it. What the hub refuses again stays in quarantine."),
-      table("What would be done", [["record", (it) => it.origin], ["hub topic", (it) => it.hub_topic], ["what", (it) => it.detail, "text"]], told.records),
+      table("What would be done", [["record", (it) => it.origin], ["hub topic", (it) => it.hub_topic], ["what", (it) => it.detail, "text"]], reply.records),
     ];
   }, "Retry", async () => {
-    const told = await ask("/api/quarantine/retry", "POST", { origins, dry_run: false });
-    const failed = told.records.filter((it) => it.state !== "retried");
-    if (told.error) throw new Error(`${count(told.records.length)} were tried, then: ${told.error}`);
-    if (failed.length) throw new Error(`${count(failed.length)} of ${count(told.records.length)} were not written: ${failed[0].detail}`);
+    const reply = await ask("/api/quarantine/retry", "POST", { origins, dry_run: false });
+    const failed = reply.records.filter((it) => it.state !== "retried");
+    if (reply.error) throw new Error(`${count(reply.records.length)} were tried, then: ${reply.error}`);
+    if (failed.length) throw new Error(`${count(failed.length)} of ${count(reply.records.length)} were not written: ${failed[0].detail}`);
   }, redraw);
 }
 

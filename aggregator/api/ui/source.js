@@ -7,7 +7,7 @@ import { plot } from "./plot.js";
 
 const ACTIONS = {
   pause: ["Pause", "Nothing of it is read until it is resumed, over restarts too. All other sources flow on. What it keeps meanwhile is copied later."],
-  resume: ["Resume", "It goes on from where it is."],
+  resume: ["Resume", "It continues from where it is."],
   restart: ["Restart", "What reads it ends cleanly and starts anew, within some seconds. Nothing is lost or copied twice."],
 };
 
@@ -86,12 +86,12 @@ function rewind(now, redraw) {
     "Show what would be done", ({ topic, by }) => {
       const wanted = { rewind: true, source: alias, ...(topic ? { topic } : {}), ...(by ? { by_seconds: Number(by) } : { to: "earliest" }) };
       preview(`Rewind ${alias}?`, async () => {
-        const told = await ask("/api/positions", "POST", { ...wanted, dry_run: true });
+        const reply = await ask("/api/positions", "POST", { ...wanted, dry_run: true });
         return [
           its === "PAUSED" ? null : el("p", { class: "warn" }, "The source has to be paused before this can be done."),
-          ...told.notes.map((note) => el("p", { class: "warn" }, note)),
-          el("p", {}, told.tail ? `${count(told.tail)} offsets of the hub are read before it goes on.` : ""),
-          table("What would be done", [["topic", (m) => m.topic], ["partition", (m) => m.partition, true], ["now", (m) => count(m.position), true], ["new", (m) => count(m.new), true], ["difference", (m) => count(m.difference), true], ["what will happen", (m) => m.what, "text"]], told.moves),
+          ...reply.notes.map((note) => el("p", { class: "warn" }, note)),
+          el("p", {}, reply.tail ? `${count(reply.tail)} offsets of the hub are read before it continues.` : ""),
+          table("What would be done", [["topic", (m) => m.topic], ["partition", (m) => m.partition, true], ["now", (m) => count(m.position), true], ["new", (m) => count(m.new), true], ["difference", (m) => count(m.difference), true], ["what will happen", (m) => m.what, "text"]], reply.moves),
         ];
       }, "Rewind", () => ask("/api/positions", "POST", { ...wanted, dry_run: false }), redraw);
     });

@@ -4,7 +4,7 @@ import { ask } from "./api.js";
 import { bytes, count, el, moment, more, seconds, states, table } from "./dom.js";
 
 const FRESH = 10_000;
-/** What was told of a topic at a cluster, and when: a cluster that hangs holds up nothing else. */
+/** What is known of a topic at a cluster, and since when: a cluster that hangs holds up nothing else. */
 const looks = new Map();
 const AT_ONCE = 2;
 const waiting = [];
@@ -85,13 +85,13 @@ async function next() {
   busy += 1;
   const [key, source, topic, redraw] = waiting.shift();
   const at = source === null ? "" : `&source=${encodeURIComponent(source)}`;
-  const told = looks.get(key).told;
+  const facts = looks.get(key).facts;
   try {
     const answer = await ask(`/api/topics/${encodeURIComponent(topic)}/look?records=5${at}`);
     // What it was like before a cluster went away stays, below the reason.
-    looks.set(key, { told: answer.error ? told : answer, error: answer.error, at: Date.now() });
+    looks.set(key, { facts: answer.error ? facts : answer, error: answer.error, at: Date.now() });
   } catch (error) {
-    looks.set(key, { told, error: error.message, at: Date.now() });
+    looks.set(key, { facts, error: error.message, at: Date.now() });
   }
   busy -= 1;
   next();
@@ -99,27 +99,27 @@ async function next() {
 }
 
 function differences(found) {
-  const answered = found.filter((side) => side.told);
-  const names = [...new Set(answered.flatMap((side) => Object.keys(side.told.configs)))].sort();
+  const answered = found.filter((side) => side.facts);
+  const names = [...new Set(answered.flatMap((side) => Object.keys(side.facts.configs)))].sort();
   const rows = [
-    ["partitions", (side) => side.told.partitions.length],
-    ["replication factor", (side) => side.told.replication_factor],
-    ...names.map((name) => [name, (side) => side.told.configs[name]]),
+    ["partitions", (side) => side.facts.partitions.length],
+    ["replication factor", (side) => side.facts.replication_factor],
+    ...names.map((name) => [name, (side) => side.facts.configs[name]]),
   ].filter(([, value]) => new Set(answered.map(value)).size > 1);
   if (answered.length < 2 || !rows.length) return null;
   return table("Where they differ", [["config", ([name]) => name], ...answered.map((side) => [`at ${side.title}`, ([, value]) => value(side), "text"])], rows);
 }
 
-function side({ title, topic, told, error }, redraw) {
+function side({ title, topic, facts, error }, redraw) {
   const head = el("h2", {}, `${topic} at ${title}`);
   const away = error ? el("p", { class: "bad" }, error) : null;
-  if (!told) return [head, away ?? el("p", { class: "soft" }, "It is being asked.")];
-  const held = told.partitions.reduce((sum, it) => sum + it.latest - it.earliest, 0);
+  if (!facts) return [head, away ?? el("p", { class: "soft" }, "It is being asked.")];
+  const held = facts.partitions.reduce((sum, it) => sum + it.latest - it.earliest, 0);
   return [
     head, away,
-    more(`logs of ${topic} at ${title}`, `${count(told.partitions.length)} partitions hold ${count(held)} offsets.`, () => ends(title, told.partitions), redraw),
-    ...told.notes.map((note) => el("p", { class: "warn" }, note)),
-    told.records.length
+    more(`logs of ${topic} at ${title}`, `${count(facts.partitions.length)} partitions hold ${count(held)} offsets.`, () => ends(title, facts.partitions), redraw),
+    ...facts.notes.map((note) => el("p", { class: "warn" }, note)),
+    facts.records.length
       ? table(`The newest records at ${title}`, [
           ["at (UTC)", (it) => written(it.timestamp_ms)],
           ["partition", (it) => it.partition, true],
@@ -129,7 +129,7 @@ function side({ title, topic, told, error }, redraw) {
           ["read as", (it) => (it.value_schema === null ? it.value_format : `${it.value_format} ${it.value_schema}`)],
           ["bytes", (it) => bytes(it.value_bytes), true],
           ["headers", (it) => it.headers.map((header) => `${header.name}: ${header.value ?? "null"}`).join("\n"), "text"],
-        ], told.records)
+        ], facts.records)
       : el("p", { class: "soft" }, "None of its newest offsets holds a record."),
   ];
 }
