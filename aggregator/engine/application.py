@@ -42,7 +42,7 @@ from aggregator.store.lease.writer import Writer
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended: the exit code, the last status, and what did not go well, in words."""
+    """The result of a run: the exit code, the last status, and its problems in words."""
 
     exit_code: int
     status: Status
@@ -66,7 +66,7 @@ def run(
     `until_caught_up` copies what the sources hold at the start and ends. `take_over` ends, or
     overrules, another instance that writes this checkpoint; with `standby` it waits instead, until
     that one has ended or shows no sign of life for its lease, and uses the config of then.
-    `fresh` says that what the hub holds cannot be ours where the checkpoint does not know of it.
+    `fresh` says that hub records unknown to the checkpoint cannot be from this aggregation.
     `control` takes commands while it runs.
     `on_view` gets a view about once a second, for `aggregator.status`.
     Raises ConfigError and RefusedError (nothing was touched), ClusterError (the hub or every source
@@ -96,7 +96,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """What is asked of a run, as `run` says; `silent` is what `Writer.take` says."""
+    """The options of a run, as in `run`; `silent` as in `Writer.take`."""
 
     until_caught_up: bool
     take_over: bool
@@ -111,7 +111,7 @@ def _standby(
     emit: EventSink,
     show: Callable[[View], None],
 ) -> Standby:
-    """The wait for its turn, of which each change is shown, and during which the config is kept."""
+    """The wait for a turn as writer: shows each change, and follows the config."""
     waits_for = STARTING
 
     def show_wait(words: str) -> None:
@@ -155,7 +155,7 @@ def _run(
         look = first_look(config, prepared)
         table = writer.claim()
         failpoint("after-epoch")
-        # Those that are there: others are made later.
+        # Those that exist: others are created later.
         topics = {name: it.partitions for name, it in plan.hub.topics.items()}
         stood = stood_at(hub, topics, config.supervision.connect_timeout)
         writer.ready(session.result(), config)
@@ -219,9 +219,9 @@ def _live(
         raise
     except Exception as error:
         if writer.error is not None:
-            # What was refused for that reason failed in some other words.
+            # A commit refused for that reason has failed with another error.
             raise writer.error from error
-        # What runs already ends as cleanly as it can; the error is what the caller sees.
+        # Running lanes end as cleanly as they can; the caller gets the error.
         engine.end()
         raise
     problems = engine.end()
@@ -237,7 +237,7 @@ def _taken(
     emit: EventSink,
     wish: _Wish,
 ) -> tuple[Writer, Prepared, Future[Driver]]:
-    """The right to write, until `stack` ends, with a plan, and a driver that starts.
+    """Take the right to write until `stack` ends, with a plan, and a driver that starts.
 
     A former standby takes it first: where another one was quicker, it starts no Java and asks no
     cluster. All others show first that they can run. The plan is of the config as it is once no one

@@ -1,6 +1,6 @@
 """The loop of a running instance: collect news, let `step` decide, execute, publish.
 
-The lookout, the source watches, the observer and a recovery are threads that hand over values; the
+The poller, the probes, the observer and a recovery are threads that pass values; the
 engine's own thread is the only one that decides. `run` in `aggregator.engine.application` numbers
 the steps of a whole run.
 """
@@ -18,7 +18,7 @@ from aggregator.datapath.connector.damage import DamageFinder
 from aggregator.engine.commits.known_checkpoint import KnownOf
 from aggregator.engine.control.commands import Control
 from aggregator.engine.control.execute_command import Steering
-from aggregator.engine.executor import Hands
+from aggregator.engine.executor import CommandExecutor
 from aggregator.engine.publisher import StatusPublisher
 from aggregator.engine.recoverer import Recovery
 from aggregator.engine.running_lanes import Lanes
@@ -88,7 +88,7 @@ class Engine:
         self._gaps = GapTable(StateStore.of(config.checkpoint))
         self._lanes = Lanes(threads.spark, threads.connector, observer, threads.translator)
         self._recovery = self._make_recovery(threads)
-        self._hands = self._make_hands(threads)
+        self._executor = self._make_executor(threads)
         first = replace(view, config=config, state=self.state)
         self.backfills = Backfills(
             Tools(threads.spark, threads.connector, threads.hub, threads.translator, emit),
@@ -124,9 +124,9 @@ class Engine:
             stood=threads.stood,
         )
 
-    def _make_hands(self, threads: Threads) -> Hands:
+    def _make_executor(self, threads: Threads) -> CommandExecutor:
         threads.changes.all_now = self.state.until_done
-        return Hands(
+        return CommandExecutor(
             lanes=self._lanes,
             recovery=self._recovery,
             observer=self._observer,
@@ -265,7 +265,7 @@ class Engine:
 
     def check(self, plan: Plan) -> None:
         """Raise ConfigError when a transform of this plan does not fit."""
-        self._hands.check(plan)
+        self._executor.check(plan)
 
     def show(self) -> None:
         """Take a turn at once, and publish the result."""
@@ -327,7 +327,7 @@ class Engine:
             self._lookout.doubts = Doubts(news.known.positions, self.state.damaged, self._read_on)
             if not commands:
                 return
-            outcomes = self._hands.carry_out(commands, config)
+            outcomes = self._executor.carry_out(commands, config)
             # The clusters' answers are for one step; a recovery that began has no outcome yet.
             self._raise_if_first(outcomes, begun=begun)
             for outcome in outcomes:

@@ -62,7 +62,7 @@ from aggregator.store.gaps import GapTable
 from aggregator.store.seen_topics import SeenTable
 
 
-class Hands:
+class CommandExecutor:
     """Used by the engine's thread alone."""
 
     def __init__(

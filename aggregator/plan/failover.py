@@ -1,9 +1,8 @@
 """What is not copied yet when a source fails over, and the config of the failback. Pure.
 
-The way back copies only what was written at the hub itself. Whatever came from a source bears an
-origin, whichever source that is, and its loop guard leaves out what bears one (`hub.known_as`). In
-the other direction the records that were copied back name the aggregation, which is what its own
-loop guard looks for.
+The way back copies only what was written at the hub itself. Every record from a source has an
+origin, and the loop guard leaves out records with one (`hub.known_as`). In the other direction the
+records that were copied back name the aggregation, which is what its own loop guard looks for.
 
 It begins before the last record of the source that came to the hub, so also before what was written
 there by producers that did not wait for the failover. It begins at the earliest failover of which
@@ -29,16 +28,16 @@ from aggregator.model.values import OffsetRange, Pause, Route, SourcePartition, 
 CONNECTION = ("bootstrap_servers", "kafka", "schemas")
 """How to reach a cluster, and what its schema ids mean: it keeps these in either direction."""
 LINE = ("max_records_per_second", "max_bytes_per_second", "shared_cluster_id")
-"""What is said of a source holds for the two clusters, whichever of them is read."""
+"""Settings of a source that apply to the two clusters, in either direction."""
 LOGIN = ("bootstrap.", "security.", "sasl.", "ssl.")
-"""So begin the client settings that belong to one cluster."""
+"""Prefixes of client settings that belong to one cluster."""
 RULES = ("on_poison", "origin", "schemas")
-"""What becomes of the records of a topic is the same in both directions."""
+"""Topic settings that are the same in both directions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failover:
-    """A failover of a source. The way back of it begins at `hub_ends` of the hub's topics.
+    """A failover of a source. Its failback begins at `hub_ends` of the hub's topics.
 
     `pause` is since when the source was paused for it, as the table of controls says. `returned` is
     the way back that has its positions, "" while there is none. `alive`: the source had answered,
@@ -206,7 +205,7 @@ def way_back(
 
 
 def _no_way(alias: str, by_hub_topic: Mapping[str, Sequence[Route]]) -> Iterable[str]:
-    """What of the way there cannot be turned round."""
+    """What of the forward direction cannot be reversed."""
     for topic, routes in sorted(by_hub_topic.items()):
         if len(routes) > 1:
             yield (

@@ -42,7 +42,7 @@ from aggregator.plan.topics.routes import Matching, SkippedTopic, match_topics, 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be done. With refusals in it nothing may be done."""
+    """The plan. With refusals in it nothing may be done."""
 
     hub: ClusterFacts
     sources: Mapping[str, ClusterFacts]
@@ -62,11 +62,11 @@ class Plan:
     """How many tasks each source has at most, but for those in `own_tasks` (alias -> tasks)."""
     own_tasks: Mapping[str, int] = field(default_factory=dict)
     beside: tuple[Action, ...] = ()
-    """What is done at the hub beside all that: when it is refused, nothing waits for it."""
+    """Optional changes at the hub: when one is refused, nothing waits for it."""
     creating: frozenset[str] = frozenset()
     """Hub topics that are being created: what flows into them waits, and nothing else does."""
     history: tuple[str, ...] = ()
-    """The warnings that come of how old the sources' records are, which a first plan knows."""
+    """The warnings about the age of the sources' records, which a first plan knows."""
 
     def tasks_of(self, alias: str) -> int:
         """How many tasks a source has at most."""
@@ -192,7 +192,7 @@ def _match(
     flowing: Collection[Flowing],
     refusals: Refusals,
 ) -> tuple[Matching, HubTopicsPlan]:
-    """What is selected, of which only that is left whose hub topic can be had; and hub topics."""
+    """The selected routes whose hub topic is possible; and the hub topics."""
     matching = match_topics(config, discovery, hub, flowing)
     found = plan_hub_topics(
         config.topics,
@@ -213,7 +213,7 @@ def replanned(
     cores: int | None,
     flowing: Collection[Flowing],
 ) -> Plan:
-    """The plan for the same clusters, by what the hub has refused of it since."""
+    """The plan for the same clusters, without what the hub has refused since."""
     found = Discovery(plan.sources, plan.failed)
     new = make_plan(config, found, plan.hub, cores=cores, flowing=flowing, refusals=refusals)
     return replace(new, history=plan.history, warnings=(*new.warnings, *plan.history))
@@ -221,7 +221,7 @@ def replanned(
 
 @dataclass(frozen=True, slots=True)
 class _Ours:
-    """The hub topics that are ours: for records that are set aside, and for heartbeats."""
+    """The aggregation's own hub topics: quarantine, duplicates and heartbeats."""
 
     quarantine: str
     duplicates: str

@@ -42,7 +42,7 @@ class RefusedConfig:
 
 @dataclass(frozen=True, slots=True)
 class RefusedAction:
-    """What the hub does not do at all. Unless it is `lasting` the next look tries it again."""
+    """What the hub does not do at all. Unless it is `lasting` the next discovery tries it again."""
 
     action: Action
     reason: str

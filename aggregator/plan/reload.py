@@ -12,7 +12,7 @@ from aggregator.model.values import Route
 FIXED = ("name", "hub", "checkpoint", "spark", "api", "topics.quarantine")
 """What a running instance is built on."""
 OTHER_RUN = ("name", "checkpoint.path")
-"""Another one of these is of another aggregation: nothing of its config is taken over."""
+"""With another value of these it is another aggregation: nothing of its config is taken over."""
 OF_EVERY_LANE = ("stream.lanes",)
 """What decides which lanes there are."""
 
@@ -58,7 +58,7 @@ def until_restart(
     for part, names in kept.items():
         old, new = getattr(before, part), getattr(after, part)
         if "kafka" in names:
-            # With settings stays what their files held: an old password opens no new store.
+            # Settings keep the content of their files: an old password opens no new store.
             old, new, names = new, old, type(old).model_fields.keys() - names
         parts[part] = new.model_copy(update={name: getattr(old, name) for name in names})
     return after.model_copy(update=parts), waiting
@@ -91,7 +91,7 @@ def id_notes(
     """What to know of hub topics whose records get ids of another registry from now on.
 
     `routes` are those of the config that follows `before`, and `hub_topics` what the hub has: only
-    there are records of before.
+    there are older records.
     """
     notes = []
     for route in routes:

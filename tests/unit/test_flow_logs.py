@@ -11,7 +11,7 @@ from aggregator.model.values import ReaderState, SourcePartition
 from aggregator.plan.health.suspects import PATIENCE_SECONDS, Seen
 from aggregator.plan.lifecycle.inputs import LaneSeen
 from aggregator.plan.lifecycle.reports import notice_logs
-from aggregator.plan.lifecycle.step_context import Draft
+from aggregator.plan.lifecycle.step_context import StepContext
 from support.flow_world import EU, EU0, EU1, US, US0, World, running
 
 
@@ -36,12 +36,12 @@ class Scene:
     def act(self) -> set[SourcePartition]:
         """One turn later: what is suspect."""
         self.now += 0.25
-        draft = Draft(self.world.state, self.news, self.now)
-        notice_logs(draft)
-        self.world.state = draft.state
-        self.asked = any(type(it).__name__ == "LookAgain" for it in draft.commands)
-        self.told += [it.event.message for it in draft.commands if hasattr(it, "event")]
-        return {sp for sp, it in draft.state.partitions.items() if it.suspect}
+        ctx = StepContext(self.world.state, self.news, self.now)
+        notice_logs(ctx)
+        self.world.state = ctx.state
+        self.asked = any(type(it).__name__ == "LookAgain" for it in ctx.commands)
+        self.told += [it.event.message for it in ctx.commands if hasattr(it, "event")]
+        return {sp for sp, it in ctx.state.partitions.items() if it.suspect}
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from aggregator.plan.lifecycle.inputs import Measured, News
 from aggregator.plan.lifecycle.read_rates import follow_pace, pace_starting
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import Partition, SourceLife, State
-from aggregator.plan.lifecycle.step_context import Draft
+from aggregator.plan.lifecycle.step_context import StepContext
 
 EU, US = SourcePartition("eu", "t", 0), SourcePartition("us", "t", 0)
 
@@ -39,24 +39,24 @@ class Scene:
 
     def starting(self, backlog: int) -> None:
         """The source eu is about to be read, and has so far to go."""
-        draft = self._draft({}, frozenset())
-        pace_starting(draft, {EU, US}, Positions({EU: 0, US: 0}), {EU: backlog, US: 5_000})
-        self._take(draft)
+        ctx = self._context({}, frozenset())
+        pace_starting(ctx, {EU, US}, Positions({EU: 0, US: 0}), {EU: backlog, US: 5_000})
+        self._take(ctx)
 
     def lags(self, eu: int, *, catching_up: bool = True) -> bool:
         return self.follow({"eu": eu, "us": 10**9}, {"eu"} if catching_up else set())
 
     def follow(self, lags: dict[str, int], catching_up: set[str] | None = None) -> bool:
         """Whether the lanes are given another pace."""
-        draft = self._draft(lags, frozenset(catching_up or ()))
-        follow_pace(draft)
-        return self._take(draft)
+        ctx = self._context(lags, frozenset(catching_up or ()))
+        follow_pace(ctx)
+        return self._take(ctx)
 
     def reconfigure(self, changed: Config) -> None:
         self.config = changed
         self.follow({})
 
-    def _draft(self, lags: dict[str, int], catching_up: frozenset[str]) -> Draft:
+    def _context(self, lags: dict[str, int], catching_up: frozenset[str]) -> StepContext:
         at = datetime.now(UTC)
         for alias in self.config.sources:
             late = alias in catching_up
@@ -64,12 +64,12 @@ class Scene:
             lives = {**self.state.sources, alias: SourceLife(state, at)}
             self.state = replace(self.state, sources=lives)
         measured = Measured(ends={EU: 0, US: 0}, lags=lags)
-        return Draft(self.state, News(self.config, at, measured=measured), 0.0)
+        return StepContext(self.state, News(self.config, at, measured=measured), 0.0)
 
-    def _take(self, draft: Draft) -> bool:
-        self.state = draft.state
-        self.words += [it.event.message for it in draft.commands if isinstance(it, Emit)]
-        given = [it.pace for it in draft.commands if isinstance(it, SetPace)]
+    def _take(self, ctx: StepContext) -> bool:
+        self.state = ctx.state
+        self.words += [it.event.message for it in ctx.commands if isinstance(it, Emit)]
+        given = [it.pace for it in ctx.commands if isinstance(it, SetPace)]
         self.pace = given[-1] if given else self.pace
         assert self.pace == self.state.pace
         return bool(given)

@@ -14,7 +14,7 @@ import pytest
 from aggregator.model.values import Part
 from aggregator.plan.lifecycle import commands as c
 from aggregator.plan.lifecycle.stage import TRANSITIONS, Stage, Way
-from aggregator.plan.lifecycle.step_context import Draft
+from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.positions.gaps import GapRecord, gap_id
 from aggregator.plan.positions.start import Gap, GapKind
 from support.flow_world import DAY, EU, EU0, EU1, PARTITIONS, US, World, running
@@ -26,14 +26,14 @@ Ways = list[Way]
 def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
     """The ways that EU0 takes from now on, without judgements that change nothing."""
     taken: Ways = []
-    go = Draft.go
+    go = StepContext.go
 
-    def recorded(self: Draft, way: Way, sp: Any, stage: Stage, **changes: Any) -> None:
+    def recorded(self: StepContext, way: Way, sp: Any, stage: Stage, **changes: Any) -> None:
         if sp == EU0 and (way is not Way.JUDGED or self.at(sp).stage is not stage):
             taken.append(way)
         go(self, way, sp, stage, **changes)
 
-    monkeypatch.setattr(Draft, "go", recorded)
+    monkeypatch.setattr(StepContext, "go", recorded)
     return taken
 
 
@@ -53,11 +53,11 @@ def test_every_stage_can_be_left_and_reached_but_the_last() -> None:
 
 def test_a_way_that_there_is_not_is_refused() -> None:
     world = running()
-    draft = Draft(world.state, world._news(turn=True), world.now)
+    ctx = StepContext(world.state, world._news(turn=True), world.now)
     with pytest.raises(AssertionError, match="reading: not recovered"):
-        draft.go(Way.RECOVERED, EU0, Stage.HELD)
+        ctx.go(Way.RECOVERED, EU0, Stage.HELD)
     with pytest.raises(AssertionError, match="cannot be done"):
-        draft.go(Way.TAKEN_OUT, EU0, Stage.DONE)
+        ctx.go(Way.TAKEN_OUT, EU0, Stage.DONE)
 
 
 def test_judged_and_started(ways: Ways) -> None:

@@ -95,7 +95,7 @@ MANY_PARAMETERS: dict[str, int] = {
     "engine/application.py:run": 9,
     "engine/dry_run/first_step.py:preview": 9,
     "engine/engine.py:Engine.__init__": 9,
-    "engine/executor.py:Hands.__init__": 10,
+    "engine/executor.py:CommandExecutor.__init__": 10,
     "extras/embedded/cluster.py:EmbeddedCluster.__init__": 12,
     "features/completeness/claim_maker.py:CompletenessWatch.claim": 8,
     "features/failover/failback.py:_forward": 8,

@@ -1,7 +1,7 @@
 """Commits positions to the checkpoint table, of which it is the only user while an instance runs.
 
 Each commit gets what belongs to its positions: the hub's ends, the ids of clusters and topics, and
-the log ends. Which positions those are is decided elsewhere.
+the log ends. The positions are decided elsewhere.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ SnapshotReader = Callable[[Mapping[str, int]], HubSnapshot]
 class Commits:
     """The newest state of the checkpoint, and all that is committed to it. Used by any thread.
 
-    `error` says why the last commit failed, until the next one. A conflict (another
-    writer) is final: nothing is committed any more, and `conflict` says why where a commit was not
-    asked for by the engine's thread.
+    `error` says why the last commit failed, until the next one. A conflict (another writer) is
+    final: nothing is committed any more, and `conflict` says why, for commits that did not come
+    from the engine's thread.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class Commits:
     def saw(self, seen: Mapping[str, Seen]) -> None:
         """Keep the log ends that discovery or probes reported, for the next commits.
 
-        Those of logs that the positions are not of are left out; what was noted before stays: of a
-        log that is gone it is the last known end.
+        Those of logs that the positions are not of are left out; earlier values stay: of a log that
+        is gone it is the last known end.
         """
         state = self.state
         inputs = [(alias, it.cluster_id, it.topic_ids, it.ends) for alias, it in seen.items()]
@@ -84,10 +84,9 @@ class Commits:
     ) -> None:
         """Commit, in one go, the result of reading the hub.
 
-        It holds these positions exactly; but for those in `older`, beyond which it holds something,
-        and nothing of that before these ends. Raises CheckpointError when it cannot be written, and
-        ClusterError when the hub does not report its end offsets; then they have to be recovered
-        again.
+        It holds these positions exactly, except those in `older`: beyond them it holds records, but
+        none before these ends. Raises CheckpointError when it cannot be written, and ClusterError
+        when the hub does not report its end offsets; then they have to be recovered again.
         """
         older = older or {}
         with self._lock:
@@ -108,7 +107,7 @@ class Commits:
         opened: Mapping[str, Ends],
         closed: Collection[str],
     ) -> None:
-        """Commit, all at once, that the hub may hold more than the checkpoint knows.
+        """Commit, in one go, that the hub may hold more than the checkpoint knows.
 
         Of these positions anything beyond lies behind their `ends`; of other partitions of the
         sources `opened` behind those. Of the sources `closed` nothing more has to be searched for.
@@ -127,10 +126,11 @@ class Commits:
             self.positions = self.positions.merged(positions)
 
     def moved(self, positions: Positions, why: str = "gaps") -> None:
-        """Commit positions that were decided on, under the ids of the last look; lane is `why`.
+        """Commit positions that were decided on, under the ids of the last discovery; the lane is
+        `why`.
 
-        The hub's ends of now bound them: what it holds of older records by these names, of a topic
-        that is gone, is never taken for them. Raises as `recovered` does.
+        The hub's ends of now bound them: older records by these names, of a deleted topic, are
+        never taken for them. Raises as `recovered` does.
         """
         with self._lock:
             # Until they are reported again, the ends of these logs are unknown.
@@ -140,7 +140,7 @@ class Commits:
             self.positions = self.positions.merged(positions)
 
     def put(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Commit positions that were set by hand, all at once; raises as `recovered` does."""
+        """Commit positions that were set by hand, in one go; raises as `recovered` does."""
         with self._lock:
             self._commit(*checkpoints)
             for each in checkpoints:

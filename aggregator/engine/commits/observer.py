@@ -69,7 +69,7 @@ class Observer(Commits):
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread. Lanes that are still lane are not committed any more."""
+        """End the thread. Lanes that still run are not committed any more."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -83,7 +83,7 @@ class Observer(Commits):
     ) -> int:
         """Commit the start of a lane before its query runs: from here on its end is not clean.
 
-        `older` are partitions of which it leaves out what the hub holds already, with the hub's
+        `older` are partitions of which it skips what the hub already holds, with the hub's
         ends before anything beyond their positions came; the ends of now bound all others. Returns
         the number of a hub snapshot. Raises CheckpointError when it cannot be written (then the
         lane must not start), and ClusterError when the hub does not report its end offsets.
@@ -106,7 +106,7 @@ class Observer(Commits):
             self._lanes[name] = LanePoints(query, self._identity, begun, earlier, time.monotonic())
 
     def finish(self, query: LaneQuery, *, clean: bool) -> None:
-        """Commit where a query got to, and observe it no more.
+        """Commit the last positions of a query, and stop observing it.
 
         `clean` says that all its tasks have reported that they send nothing more: then no start
         ever has to read the hub for it, except where it is not beyond what it had to skip. Raises
@@ -200,9 +200,9 @@ class Observer(Commits):
 
     def _commit_end(self, lane: LanePoints, report: LaneReport, positions: Positions) -> None:
         # Nothing beyond these positions is written, so a snapshot of now is right. With an older
-        # one they are exact all the same: the next start finds the hub further, and looks whether
-        # that was us. Reports of held partitions do not change, so what is reported is what was
-        # last written.
+        # one they are exact all the same: the next start finds more in the hub, and checks whether
+        # it is from this lane. Reports of held partitions do not change, so what is reported is
+        # what was last written.
         if positions:
             parts = lane.end(report, positions, self._snapshot_if_reported())
             self._commit(*self._of(lane, parts))

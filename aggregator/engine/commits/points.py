@@ -54,7 +54,7 @@ def bounded(
 class Begun:
     """The start of a lane as it was committed: its positions, and the hub snapshot of then.
 
-    `older` are the bounds of partitions of which it leaves out what the hub held before.
+    `older` are the bounds of partitions of which it skips what the hub held before.
     """
 
     number: int
@@ -86,7 +86,7 @@ class LanePoints:
         self._committed_at = now
 
     def take(self, report: LaneReport) -> bool:
-        """Note a report of all its tasks; whether it is news."""
+        """Take a report of all its tasks; returns whether it is new."""
         points = tuple(task.point for task in report.tasks)
         if points == self._points:
             return False
@@ -109,7 +109,7 @@ class LanePoints:
 
     @property
     def has_news(self) -> bool:
-        """Whether its positions are others than those that are committed."""
+        """Whether its positions differ from the committed ones."""
         return self.reported != self._committed
 
     def point(self, report: LaneReport, tail: HubTail) -> list[Bounded]:
@@ -121,7 +121,7 @@ class LanePoints:
     def end(self, report: LaneReport, positions: Positions, now: HubSnapshot) -> list[Bounded]:
         """Positions that are exact, and beyond which it has written nothing.
 
-        Not clean where the hub holds, beyond them, what it was to leave out.
+        Not clean where the hub holds, beyond them, what it had to skip.
         """
         older = self._left_out(report)
         clean = _without(positions, older.keys())
@@ -137,7 +137,7 @@ class LanePoints:
             self._older = {}
 
     def progress(self, report: LaneReport) -> LaneProgress:
-        """How far it is, for the status."""
+        """Its progress, for the status."""
         return LaneProgress(
             records=self._earlier.records + report.records,
             replayed=self._earlier.replayed + report.replayed,

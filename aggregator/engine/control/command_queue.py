@@ -1,6 +1,6 @@
 """The queue of commands to a running engine: put by any thread, executed by the engine's own.
 
-Nothing else changes anything while an instance runs. A door is closed until the engine opens it.
+Nothing else changes a running instance. A queue is closed until the engine opens it.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from aggregator.model.values import Part
 from aggregator.plan.plan import Plan
 
 STARTING = "it is still starting: try again in a moment"
-"""What a command is answered by before it can be carried out."""
+"""The answer to a command before any can be executed."""
 
 Answer = TypeVar("Answer")
 
 
 class Actor(Protocol):
-    """The engine as a command sees it. Everything happens in the engine's thread."""
+    """The engine's interface for commands. All calls are in the engine's thread."""
 
     def leave(self, aliases: Collection[str]) -> None:
         """End the lanes of these sources; what shares a lane with them continues."""
 
     def rest(self, part: Part) -> None:
-        """Wait until no lane reads this part of a source any more."""
+        """Wait until no lane reads this part of a source."""
 
     def check_part(self, part: Part) -> None:
-        """Raise RefusedError when nothing of it is taken."""
+        """Raise RefusedError when none of it is selected."""
 
     def look_again(self) -> None:
         """Run discovery soon, and apply its result."""
@@ -52,7 +52,7 @@ class Actor(Protocol):
         """Store a backfill, and begin it when its turn has come."""
 
     def cancel_backfill(self, name: str) -> Backfill:
-        """Read no more of a backfill."""
+        """Cancel a backfill."""
 
     def check(self, plan: Plan) -> None:
         """Raise ConfigError when a transform of this plan does not fit."""
@@ -75,9 +75,9 @@ class Door:
         self._lock = threading.Lock()
 
     def ask(self, act: Callable[[Actor], Answer], seconds: float) -> Answer:
-        """Have the engine's thread do it, and return what that returns; raises what that raises.
+        """Run `act` in the engine's thread; returns or raises what it does.
 
-        NotReadyError while the door is closed, and when there is no answer within `seconds`.
+        NotReadyError while the queue is closed, and when there is no answer within `seconds`.
         """
         future: Future[Answer] = Future()
         with self._lock:
@@ -90,7 +90,7 @@ class Door:
             raise NotReadyError("it is busy and did not answer in time: see its log") from error
 
     def check_open(self) -> None:
-        """Raise NotReadyError while the door is closed."""
+        """Raise NotReadyError while the queue is closed."""
         if self._closed:
             raise NotReadyError(self._closed)
 
@@ -99,11 +99,11 @@ class Door:
         self._closed = ""
 
     def put_off(self, why: str) -> None:
-        """Answer commands by this until `open`."""
+        """Refuse commands with this reason until `open`."""
         self._closed = why
 
     def close(self) -> None:
-        """Take no more commands; those that wait are answered so."""
+        """Refuse further commands, and those that wait."""
         with self._lock:
             self._closed = "it is stopping"
         while (command := self._next()) is not None:
@@ -113,7 +113,7 @@ class Door:
                 future.set_exception(NotReadyError(self._closed))
 
     def handle(self, engine: Actor) -> None:
-        """Carry out what waits. A refusal is the caller's; any other error is the engine's, too."""
+        """Execute what waits. A refusal is the caller's; any other error is also the engine's."""
         while (command := self._next()) is not None:
             future, act = command
             if not future.set_running_or_notify_cancel():

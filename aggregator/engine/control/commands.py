@@ -1,6 +1,6 @@
 """The commands to a running engine, by the API, a signal or the command line.
 
-Each command goes through the door, to be carried out by the engine's own thread.
+Each command goes through the queue, and is executed by the engine's own thread.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ from aggregator.status.command_answers import ReloadReport, SourceControl, sourc
 from aggregator.status.schema import BackfillStatus
 
 ANSWER_SECONDS = 60.0
-"""How much longer than a clean stop of all lanes an answer may take."""
+"""How much longer than a clean stop of all lanes an answer may take, in seconds."""
 BUILT_ON = (*OTHER_RUN, "checkpoint.storage_options")
-"""What a process is built on: with another one it is another process."""
+"""Config keys that a process is built on: a change needs a new process."""
 KEPT = ("api", "checkpoint")
-"""What a process keeps as it was when it started."""
+"""Config keys that a process keeps from its start."""
 
 
 class Control:
     """Takes commands for one instance.
 
-    `in_force` holds the config, and `door` is the way to the engine's thread. What is paused
+    `in_force` holds the config, and `door` is the queue to the engine's thread. What is paused
     survives restarts. `reread` reads the config again, with sources that are added to it or taken
     out; it raises ConfigError. With `only_backfills` nothing else runs.
     """
@@ -72,7 +72,7 @@ class Control:
         self.pauses = Pauses(config.checkpoint)
         self.log_level = LogLevel()
         self.waiting: tuple[str, ...] = ()
-        """Keys of the config that hold from the next start on."""
+        """Changed keys of the config that apply from the next start on."""
         self.config_error = ""
         """Why the newest config is not the one in force; "" where it is, but for what waits."""
         self.opened = 0
@@ -89,12 +89,12 @@ class Control:
 
     @property
     def paused(self) -> Mapping[str, Pause]:
-        """Sources of which nothing runs, by their aliases."""
+        """Paused sources, by alias."""
         return self.pauses.sources
 
     @property
     def stopped(self) -> frozenset[str]:
-        """Those of them that Connect calls so."""
+        """Those of them that are "stopped" for Connect."""
         return frozenset(alias for alias, it in self.paused.items() if it.stopped)
 
     @property
@@ -109,7 +109,7 @@ class Control:
 
     @property
     def out(self) -> dict[str, str]:
-        """Sources of which the live flow is not to run: alias -> why, in words."""
+        """Sources whose live flow must not run: alias -> why, in words."""
         if self._only_backfills:
             return dict.fromkeys(self.config.sources, "this run does backfills alone")
         return out_of(self.paused)
@@ -126,10 +126,10 @@ class Control:
         return next((why for part, why in self.out_parts.items() if part.covers(sp)), "")
 
     def pause(self, alias: str, *, stopped: bool = False, by: str = "") -> SourceControl:
-        """Let the lanes of a source end cleanly and start none; returns when they have ended.
+        """End the lanes of a source cleanly and start none; returns when they have ended.
 
-        With `stopped` it is called so. Raises RefusedError when there is no such source,
-        CheckpointError when it cannot be noted.
+        With `stopped` it is marked so. Raises RefusedError when there is no such source,
+        CheckpointError when it cannot be stored.
         """
         self.config.chosen(alias)
 
@@ -152,9 +152,9 @@ class Control:
         return self._source_control(alias)
 
     def pause_part(self, part: Part, by: str = "") -> SourceControl:
-        """Let a topic or a partition rest; returns when no lane reads it. Raises as `pause` does.
+        """Pause a topic or a partition; returns when no lane reads it. Raises as `pause` does.
 
-        Also RefusedError for one that is not taken.
+        Also RefusedError for one that is not selected.
         """
         self.config.chosen(part.cluster)
 
@@ -222,9 +222,9 @@ class Control:
         return proposal.report(self.config, dry_run=False, running=True, commit=commit)
 
     def order_backfill(self, request: BackfillRequest, *, by: str, dry_run: bool) -> BackfillReport:
-        """Have a range of a topic read beside the live flow; a dry run only shows what it is.
+        """Copy a range of a topic beside the live flow; a dry run only shows what it is.
 
-        Returns when it is noted. Raises as `propose_backfill` does, and RefusedError when another
+        Returns when it is stored. Raises as `propose_backfill` does, and RefusedError when another
         one reads the range.
         """
         order = propose_backfill(self.config, request, by)
@@ -234,7 +234,7 @@ class Control:
         return order.report(self.config, ordered, running=True)
 
     def cancel_backfill(self, name: str) -> BackfillReport:
-        """Read no more of a backfill. Raises RefusedError when there is none that is active."""
+        """Cancel a backfill. Raises RefusedError when none is active."""
         cancelled = self._ask(lambda engine: engine.cancel_backfill(name))
         shown = backfill_status(cancelled)
         return BackfillReport(name=self.config.name, running=True, backfill=shown)
@@ -270,7 +270,7 @@ class Control:
         stopped: bool = False,
         by: str = "",
     ) -> ReloadReport:
-        """Add a source, read it in another way, or with None take it out, while all others run.
+        """Add or change a source, or with None remove it, while all others run.
 
         `source` is in the form of the YAML. `keep` keeps the change for the next start; it is
         called when everything is known to be right, and before anything changes. With `paused` a
@@ -343,9 +343,9 @@ class Control:
             )
 
     def load(self) -> None:
-        """Take up what was decided before this start; CheckpointError when it cannot be read.
+        """Load what was decided before this start; CheckpointError when it cannot be read.
 
-        Commands are answered that it starts until the engine opens the door.
+        Commands are refused as "starting" until the engine opens the queue.
         """
         self.pauses.load()
         self.opened += 1

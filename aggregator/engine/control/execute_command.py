@@ -21,7 +21,7 @@ from aggregator.store.gaps import GapTable
 
 
 class Steered(Protocol):
-    """What an engine lets be done to it."""
+    """The operations of an engine for commands."""
 
     state: State
     backfills: Backfills
@@ -30,7 +30,7 @@ class Steered(Protocol):
         """End the lanes of these sources; what shares a lane with them continues."""
 
     def rest(self, part: Part) -> None:
-        """Wait until no lane reads this part of a source any more."""
+        """Wait until no lane reads this part of a source."""
 
     def look_again(self) -> None:
         """Run discovery soon, and apply its result."""
@@ -39,7 +39,7 @@ class Steered(Protocol):
         """Raise ConfigError when a transform of this plan does not fit."""
 
     def show(self) -> None:
-        """Take a turn at once, and hand out what is known then."""
+        """Take a turn at once, and publish the result."""
 
 
 class Steering:
@@ -64,7 +64,7 @@ class Steering:
         self.check = engine.check
 
     def check_part(self, part: Part) -> None:
-        """Raise RefusedError when nothing of this part of a source is taken."""
+        """Raise RefusedError when none of this part of a source is selected."""
         plan = self._engine.state.plan
         routes = [it for it in plan.routes if it.cluster == part.cluster] if plan else []
         if any(part.covers(sp) for route in routes for sp in route.source_partitions()):
@@ -105,7 +105,7 @@ class Steering:
         return self._engine.backfills.order(backfill)
 
     def cancel_backfill(self, name: str) -> Backfill:
-        """Read no more of a backfill; raises as `Backfills.cancel`."""
+        """Cancel a backfill; raises as `Backfills.cancel`."""
         return self._engine.backfills.cancel(name)
 
     def publish(self) -> None:

@@ -40,7 +40,7 @@ class Pauses:
     """`sources` by their aliases, and `parts` of them that are paused by themselves.
 
     Values are replaced and never changed, so any thread may read them; the engine's own writes.
-    Each method raises CheckpointError when it cannot be noted, and then changes nothing.
+    Each method raises CheckpointError when it cannot be stored, and then changes nothing.
     """
 
     def __init__(self, place: CheckpointConfig) -> None:
@@ -49,12 +49,12 @@ class Pauses:
         self._controls = Controls(StateStore.of(place))
 
     def load(self) -> None:
-        """Take up what was paused before."""
+        """Load what was paused before."""
         found = self._controls.read()
         self.sources, self.parts = found.sources, found.parts
 
     def pause(self, alias: str, *, stopped: bool, by: str) -> None:
-        """Pause a source; with `stopped` it is called so. Who paused it first is who did it."""
+        """Pause a source; with `stopped` it is marked so. The first pause is recorded."""
         before = self.sources.get(alias)
         if before is None or stopped != before.stopped:
             at = self._controls.put(alias, paused=True, stopped=stopped, by=by)
@@ -69,7 +69,7 @@ class Pauses:
 
     @contextmanager
     def around(self, alias: str, *, paused: bool | None, stopped: bool, by: str) -> Iterator[None]:
-        """Pause a source before the block keeps it, or resume it after that; None: neither.
+        """Pause a source before the block stores it, or resume it after that; None: neither.
 
         So one that must begin paused never runs, also where this ends in between.
         """

@@ -54,9 +54,9 @@ def preview(
     parts: Mapping[Part, str] | None = None,
     topics: TopicsSeen | None = None,
 ) -> Preview:
-    """Take the first steps of a run without carrying anything out.
+    """Take the first steps of a run without executing anything.
 
-    `paused` and `parts` are what does not run, and why. `ask_hub` gives the log ranges of hub
+    `paused` and `parts` are what must not run, and why. `ask_hub` gives the log ranges of hub
     topics; `topics` are those that the sources had before. Whatever is committed is taken as done.
     """
     state, now = State(config, topics=topics or TopicsSeen()), look.began + 1.0

@@ -59,12 +59,11 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSight:
-    """What claims are made by: who flows where, when topics were last listed, what was lost.
+    """The inputs of claims: routes, when topics were last listed, what was lost.
 
-    `listed_ms` is when each source last listed its topics. `came` are the
-    topics that a source did not have before. Of those in `unsettled` something is still to be
-    copied, or to be decided. `blame` says why a partition, or a source (None), holds a claim up
-    that is not fresh.
+    `listed_ms` is when each source last listed its topics. `came` are the topics that a source did
+    not have before. Of those in `unsettled` something is still to be copied, or to be decided.
+    `blame` says why a partition, or a source (None), holds a claim up that is not fresh.
     """
 
     scope: Feeding
@@ -92,7 +91,7 @@ class Claims:
                 self._topics[claim.source, claim.topic] = set(claim.topics)
 
     def make(self, ledger: MarkLedger, sight: ClaimSight) -> tuple[Claim, ...]:
-        """The claims of now: of each hub topic all sources together, then each of them."""
+        """The current claims: for each hub topic all sources together, then each of them."""
         found: list[Claim] = []
         for hub_topic, aliases in sight.scope.by_topic().items():
             own = [self._of_source(ledger, sight, (alias, hub_topic)) for alias in aliases]

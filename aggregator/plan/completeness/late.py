@@ -2,7 +2,7 @@
 
 The tasks count records by their age when the hub acknowledged them, in buckets, for each source. A
 record counts here when even the youngest of its bucket was below all that was claimed of its source
-a moment before. So nothing is done for a record on its way.
+a moment before. So there is no cost for each record.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LateCounts:
         claimed: Mapping[str, int | None],
         now_ms: int,
     ) -> dict[str, int]:
-        """The late records of each source (alias) since the start, after one more look.
+        """The late records of each source (alias) since the start, after one more report.
 
         `ages` are its counts since the start, `claimed` is the least that is claimed of it.
         """

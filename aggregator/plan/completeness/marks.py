@@ -18,7 +18,8 @@ from typing import NamedTuple
 from aggregator.model.values import UNKNOWN_LOG, LogId, Positions, SourcePartition
 
 MOST_MARKS = 64
-"""Ends that a partition has still to reach; of more, every other one is let go, which is safe."""
+"""The most ends that a partition still has to reach; beyond that every other one is dropped, which
+is safe."""
 PAST_TICKS = 20
 CUT = "its log ends below what was read of it"
 OTHER_LOG = "its log is another one than what is read"

@@ -35,7 +35,7 @@ class Feeding:
     _topics: Mapping[Key, frozenset[str]] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Asked for every two seconds, for thousands of partitions, while a plan stays the same.
+        # Needed every two seconds, for thousands of partitions, while a plan stays the same.
         partitions = {
             key: tuple(sp for it in routes for sp in it.source_partitions())
             for key, routes in self.feeds.items()
@@ -53,7 +53,7 @@ class Feeding:
         return self.by_topic().get(hub_topic, [])
 
     def by_topic(self) -> dict[str, list[str]]:
-        """Each hub topic of which anything is said, and the sources that have a say about it."""
+        """Each hub topic with claims, and the sources that feed it."""
         found: dict[str, list[str]] = {topic: [] for topic in self.hub_topics}
         for alias, topic in sorted({*self.feeds, *self.untaken, *self.unseen, *self.listed}):
             if topic in found:
@@ -62,7 +62,7 @@ class Feeding:
 
     @property
     def hub_topics(self) -> list[str]:
-        """The hub topics of which anything is said."""
+        """The hub topics with claims."""
         return sorted({topic for _, topic in (*self.feeds, *self.untaken)})
 
 
@@ -118,7 +118,7 @@ def _may_feed(config: Config, key: Key) -> bool:
 
 
 def _may_get_more(config: Config, key: Key) -> bool:
-    """Whether more than one topic of the source may be called so at the hub."""
+    """Whether more than one topic of the source may have this name at the hub."""
     alias, hub_topic = key
     candidates = list(naming_of(config, alias).may_be(hub_topic))
     return len(candidates) != 1 or not candidates[0]

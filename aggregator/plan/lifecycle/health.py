@@ -8,66 +8,66 @@ from dataclasses import replace
 from aggregator.model.values import SourceState
 from aggregator.plan.lifecycle.inputs import Measured
 from aggregator.plan.lifecycle.state import SourceLife
-from aggregator.plan.lifecycle.step_context import Draft
+from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.snapshot import Look
 
 CATCHING_UP_ABOVE = 10_000
 """A source is catching up when its lag exceeds this, plus what arrives in a few seconds."""
 
 
-def meet_sources(d: Draft, look: Look) -> None:
+def meet_sources(ctx: StepContext, look: Look) -> None:
     """Add sources that are new in a snapshot: they run, except those that gave no answer."""
-    found = dict(d.state.sources)
-    for alias in d.news.config.sources:
+    found = dict(ctx.state.sources)
+    for alias in ctx.news.config.sources:
         if alias not in found:
             state, reason = SourceState.RUNNING, ""
-            if alias in d.news.paused:
-                state, reason = SourceState.PAUSED, d.news.paused[alias]
+            if alias in ctx.news.paused:
+                state, reason = SourceState.PAUSED, ctx.news.paused[alias]
             elif alias in look.unreachable:
                 state, reason = SourceState.UNREACHABLE, look.unreachable[alias]
-            found[alias] = SourceLife(state, d.news.at, reason)
+            found[alias] = SourceLife(state, ctx.news.at, reason)
         if alias in look.plan.sources:
             found[alias] = replace(found[alias], cluster_id=look.plan.sources[alias].cluster_id)
-    d.note(sources=found)
+    ctx.update(sources=found)
 
 
-def follow_sources(d: Draft) -> None:
+def follow_sources(ctx: StepContext) -> None:
     """Update each source's state from the measurements, and emit what has changed."""
-    measured, before = d.news.measured, d.state.sources
+    measured, before = ctx.news.measured, ctx.state.sources
     if measured is None:
         return
     for sp, reason in sorted(measured.stuck.items()):
-        if sp not in d.state.stuck:
-            d.emit("partition_stuck", f"{sp}: {reason}", {"partition": str(sp)})
-    d.note(stuck=frozenset(measured.stuck))
-    failed, errors = _failed(d), _errors(d)
+        if sp not in ctx.state.stuck:
+            ctx.emit("partition_stuck", f"{sp}: {reason}", {"partition": str(sp)})
+    ctx.update(stuck=frozenset(measured.stuck))
+    failed, errors = _failed(ctx), _errors(ctx)
     after = {}
-    for alias in d.news.config.sources:
+    for alias in ctx.news.config.sources:
         if alias not in before:
             continue
-        state, reason = _health(d, measured, alias, failed, errors)
+        state, reason = _health(ctx, measured, alias, failed, errors)
         life = before[alias]
         if state != life.state:
             words = f"source {alias} is {state}" + (f": {reason}" if reason else "")
-            d.emit("source_state", words, {"source": alias, "state": str(state)})
-            life = replace(life, state=state, since=d.news.at, reason=reason)
+            ctx.emit("source_state", words, {"source": alias, "state": str(state)})
+            life = replace(life, state=state, since=ctx.news.at, reason=reason)
         elif reason != life.reason:
             life = replace(life, reason=reason)
         after[alias] = life
     if after != before:
-        d.note(sources=after)
+        ctx.update(sources=after)
 
 
 def _health(
-    d: Draft,
+    ctx: StepContext,
     measured: Measured,
     alias: str,
     failed: Mapping[str, str],
     errors: Mapping[str, str],
 ) -> tuple[SourceState, str]:
-    life = d.state.sources[alias]
-    if alias in d.news.paused:
-        return SourceState.PAUSED, d.news.paused[alias]
+    life = ctx.state.sources[alias]
+    if alias in ctx.news.paused:
+        return SourceState.PAUSED, ctx.news.paused[alias]
     if alias in measured.silent:
         return SourceState.UNREACHABLE, measured.silent[alias]
     if life.state is SourceState.UNREACHABLE and alias not in measured.answered:
@@ -83,20 +83,20 @@ def _health(
     return SourceState.RUNNING, ""
 
 
-def _failed(d: Draft) -> dict[str, str]:
-    """Sources of which a lane has failed and does not run again yet: alias -> why."""
+def _failed(ctx: StepContext) -> dict[str, str]:
+    """Sources with a failed lane that does not run again yet: alias -> why."""
     return {
         sp.cluster: over.reason
-        for over in d.state.over.values()
+        for over in ctx.state.over.values()
         if over.reason
         for sp in over.lane.partitions
     }
 
 
-def _errors(d: Draft) -> dict[str, str]:
+def _errors(ctx: StepContext) -> dict[str, str]:
     """Sources that give no records, as reported by readers of running lanes: alias -> why."""
     found: dict[str, str] = {}
-    for name, life in d.state.lanes.items():
-        if life.key and life.ends_by is None and name in d.news.lanes:
-            found |= d.news.lanes[name].errors
+    for name, life in ctx.state.lanes.items():
+        if life.key and life.ends_by is None and name in ctx.news.lanes:
+            found |= ctx.news.lanes[name].errors
     return found

@@ -9,7 +9,7 @@ from aggregator.model.values import Part, Positions, SourcePartition
 from aggregator.plan.lifecycle.commands import Hole, Move, RecordGaps
 from aggregator.plan.lifecycle.stage import STANDING, Stage, Way
 from aggregator.plan.lifecycle.state import Partition
-from aggregator.plan.lifecycle.step_context import Draft
+from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.positions.gaps import OF_IDENTITY, GapPlan, GapRecord, GapSight, plan_gaps
 from aggregator.plan.positions.start import GapKind, StartPlan, is_same_log, plan_positions
 from aggregator.plan.snapshot import Look, is_selected
@@ -25,7 +25,7 @@ class Judgement:
 
     `positions` is where each partition starts that may. `may_read` are those in a lane that may
     continue. `waits`: positions must be moved before all of them can start. `doubtful` would
-    start where the hub may hold what the checkpoint does not know: they are looked for first.
+    start where the hub may hold what the checkpoint does not know: they are searched for first.
     """
 
     positions: Positions
@@ -34,14 +34,14 @@ class Judgement:
     doubtful: Positions
 
 
-def judge(d: Draft, look: Look) -> Judgement:
-    """Take each standing partition to its stage, and say how gaps are settled."""
-    state, config, known = d.state, d.news.config, d.news.known
+def judge(ctx: StepContext, look: Look) -> Judgement:
+    """Set the stage of each partition in no lane, and decide about gaps."""
+    state, config, known = ctx.state, ctx.news.config, ctx.news.known
     selected = {sp for route in look.plan.routes for sp in route.source_partitions()}
     in_lanes = state.in_lanes
-    holes = {sp: hole for sp, it in state.partitions.items() if (hole := _hole(d, look, sp, it))}
+    holes = {sp: hole for sp, it in state.partitions.items() if (hole := _hole(ctx, look, sp, it))}
     unclean = known.unclean - holes.keys()
-    # What a lane read after the look is beyond the ends that the look has found.
+    # What a lane read after the snapshot is beyond the ends in it.
     later = {sp for sp, it in state.partitions.items() if it.left_at > look.began}
     busy = state.of(Stage.LOST, Stage.RESTING, Stage.RECOVERING)
     remembered = replace(
@@ -68,30 +68,30 @@ def judge(d: Draft, look: Look) -> Judgement:
         {alias: source.on_gap for alias, source in config.sources.items()},
         selected,
         in_lanes | busy | later,
-        d.news.at,
+        ctx.news.at,
         known.epoch,
         unclean & selected,
     )
-    gaps = _settle(d, start, sight)
-    out = {sp: why for sp in selected if (why := _out_of(d, sp)) is not None}
-    doubtful = _doubtful(d, look, gaps.positions)
-    stages = _Stages(d, look, gaps, holes, unclean, other & selected, out, doubtful)
+    gaps = _settle(ctx, start, sight)
+    out = {sp: why for sp in selected if (why := _out_of(ctx, sp)) is not None}
+    doubtful = _doubtful(ctx, look, gaps.positions)
+    stages = _Stages(ctx, look, gaps, holes, unclean, other & selected, out, doubtful)
     for sp in sorted(selected | set(gaps.held) | set(state.partitions)):
-        if d.at(sp).stage in STANDING:
+        if ctx.at(sp).stage in STANDING:
             stages.take(sp)
     unread = start.unread - out.keys() - busy - in_lanes
-    _look_again(d, look, unread=bool(unread), too_old=stages.too_old or bool(other & later))
+    _look_again(ctx, look, unread=bool(unread), too_old=stages.too_old or bool(other & later))
     return Judgement(
         gaps.positions.only(set(gaps.positions) - set(doubtful)).merged(known.positions),
-        frozenset(sp for sp in in_lanes & selected if sp not in other and _goes_on(d, sp, out)),
+        frozenset(sp for sp in in_lanes & selected if sp not in other and _goes_on(ctx, sp, out)),
         bool(gaps.moves or doubtful),
         doubtful,
     )
 
 
-def _doubtful(d: Draft, look: Look, positions: Positions) -> Positions:
+def _doubtful(ctx: StepContext, look: Look, positions: Positions) -> Positions:
     """Those without a commit, of a source that is in doubt; not where nothing is left to copy."""
-    known, logs = d.news.known, look.observed.offsets
+    known, logs = ctx.news.known, look.observed.offsets
     return Positions(
         {
             sp: at
@@ -103,36 +103,36 @@ def _doubtful(d: Draft, look: Look, positions: Positions) -> Positions:
     )
 
 
-def _settle(d: Draft, start: StartPlan, sight: GapSight) -> GapPlan:
+def _settle(ctx: StepContext, start: StartPlan, sight: GapSight) -> GapPlan:
     """Decide about gaps; what is new is recorded first, then the positions move.
 
-    When that could not be done, the partitions in question are held until the next look.
+    When that fails, the partitions in question are held until the next discovery.
     """
-    if d.state.gap_error:
-        why = d.state.gap_error
+    if ctx.state.gap_error:
+        why = ctx.state.gap_error
         held = {it.partition: f"{it.reason}; that cannot be recorded: {why}" for it in start.gaps}
         return GapPlan(start.positions, {**start.held, **held})
-    plan = plan_gaps(start, d.state.gaps.values(), sight)
+    plan = plan_gaps(start, ctx.state.gaps.values(), sight)
     if plan.records:
-        d.do(RecordGaps(plan.records))
+        ctx.command(RecordGaps(plan.records))
     if plan.moves:
-        d.do(Move(plan.moves, "gaps"))
+        ctx.command(Move(plan.moves, "gaps"))
     unsettled = [
         record
-        for record in d.state.gaps.values()
+        for record in ctx.state.gaps.values()
         if not record.resolved and record.gap.partition in plan.quarantined
     ]
-    tell_gaps(d, unsettled)
+    tell_gaps(ctx, unsettled)
     return plan
 
 
-def tell_gaps(d: Draft, records: Collection[GapRecord]) -> None:
+def tell_gaps(ctx: StepContext, records: Collection[GapRecord]) -> None:
     """Emit an event for each gap, once when found and once when decided."""
     for record in records:
         news = (record.id, str(record.decision), record.resolved)
-        if news in d.state.reported:
+        if news in ctx.state.reported:
             continue
-        d.note(reported=d.state.reported | {news})
+        ctx.update(reported=ctx.state.reported | {news})
         gap, alias = record.gap, record.gap.partition.cluster
         if not record.resolved:
             goes_on = (
@@ -155,14 +155,14 @@ def tell_gaps(d: Draft, records: Collection[GapRecord]) -> None:
             "decision": str(record.decision),
             "lost": -1 if gap.lost is None else gap.lost,
         }
-        d.emit("gap", f"{gap} [{record.id}] {words}", fields)
+        ctx.emit("gap", f"{gap} [{record.id}] {words}", fields)
 
 
 @dataclass
 class _Stages:
     """The stages of the partitions in no lane, by one judgement."""
 
-    draft: Draft
+    ctx: StepContext
     look: Look
     gaps: GapPlan
     holes: Mapping[SourcePartition, Hole]
@@ -174,30 +174,30 @@ class _Stages:
     """Whether the snapshot is older than something that it would have to show."""
 
     def take(self, sp: SourcePartition) -> None:
-        """Take one partition to its stage."""
-        d, partition = self.draft, self.draft.at(sp)
+        """Set the stage of one partition."""
+        ctx, partition = self.ctx, self.ctx.at(sp)
         if partition.suspect and self.look.began > partition.left_at:
-            d.keep(sp, partition := replace(partition, suspect=""))
+            ctx.keep(sp, partition := replace(partition, suspect=""))
         if partition.hole and sp not in self.holes:
-            d.keep(sp, partition := replace(partition, hole=None))
+            ctx.keep(sp, partition := replace(partition, hole=None))
         stage, why = self._of(sp, partition)
         if stage is Stage.HELD and why == self.gaps.held.get(sp, "") != partition.why:
-            d.emit("held", f"{sp}: {why}", {"partition": str(sp)})
+            ctx.emit("held", f"{sp}: {why}", {"partition": str(sp)})
         if stage is Stage.OUT and not why and partition.left_at <= self.look.began:
-            d.forget(sp)
+            ctx.forget(sp)
         else:
             # A partition that may start no longer depends on what its last reader reported.
             reset = {"cut": None, "damaged": False} if stage is Stage.READY else {}
-            d.go(Way.JUDGED, sp, stage, why=why, **reset)
+            ctx.go(Way.JUDGED, sp, stage, why=why, **reset)
 
     def _of(self, sp: SourcePartition, partition: Partition) -> tuple[Stage, str]:
         gaps = self.gaps
         if sp in gaps.quarantined:
             return Stage.QUARANTINED, gaps.quarantined[sp]
-        # Of one with another log it is not known yet what the hub holds of the old one.
+        # With another log it is not known yet what the hub holds of the old one.
         unclean = sp in self.unclean and (sp in gaps.positions or sp in self.other)
         # Before anything runs the hub is read in any case: what is paused is searched for as well.
-        looked_for = unclean and not self.draft.state.begun and sp not in gaps.moves
+        looked_for = unclean and not self.ctx.state.begun and sp not in gaps.moves
         if sp in self.out and not looked_for:
             return Stage.OUT, self.out[sp]
         if sp in gaps.moves:
@@ -218,13 +218,13 @@ class _Stages:
         return Stage.READY, ""
 
 
-def _hole(d: Draft, look: Look, sp: SourcePartition, partition: Partition) -> Hole | None:
-    """What a partition has to leave out, if it may start though the hub holds more of it.
+def _hole(ctx: StepContext, look: Look, sp: SourcePartition, partition: Partition) -> Hole | None:
+    """What a partition must skip, if it may start although the hub holds more of it.
 
-    Of one that was moved since, by a gap or by hand, it says nothing any more. Of one whose log has
-    been cut off meanwhile another recovery has to find out what is lost.
+    It no longer applies to a partition that was moved since, by a gap or by hand. If the log has
+    been cut off meanwhile, another recovery has to find what is lost.
     """
-    hole, known = partition.hole, d.news.known.remembered
+    hole, known = partition.hole, ctx.news.known.remembered
     if hole is None:
         return None
     at, log = known.positions.get(sp), look.observed.offsets.get(sp)
@@ -234,36 +234,36 @@ def _hole(d: Draft, look: Look, sp: SourcePartition, partition: Partition) -> Ho
     return None if same and log is not None and log.earliest > hole.position else hole
 
 
-def _out_of(d: Draft, sp: SourcePartition) -> str | None:
+def _out_of(ctx: StepContext, sp: SourcePartition) -> str | None:
     """Why a partition must not run, None when it may."""
-    if sp.cluster in d.news.leaving:
+    if sp.cluster in ctx.news.leaving:
         return "its lanes must end"
-    return d.news.paused.get(sp.cluster) or paused_part(sp, d.news.parts)
+    return ctx.news.paused.get(sp.cluster) or paused_part(sp, ctx.news.parts)
 
 
 def paused_part(sp: SourcePartition, parts: Mapping[Part, str]) -> str | None:
-    """Why a partition rests that is paused by itself or with its topic; None when it is not."""
+    """Why a partition is paused by itself or with its topic; None when it is not."""
     if not parts:
         return None
     topic = Part(sp.cluster, sp.topic)
     return parts.get(topic) or parts.get(topic._replace(partition=sp.partition))
 
 
-def _goes_on(d: Draft, sp: SourcePartition, out: Mapping[SourcePartition, str]) -> bool:
-    partition = d.at(sp)
+def _goes_on(ctx: StepContext, sp: SourcePartition, out: Mapping[SourcePartition, str]) -> bool:
+    partition = ctx.at(sp)
     if sp in out or partition.suspect or partition.stopped:
         return False
-    life = d.state.lanes.get(partition.lane)
+    life = ctx.state.lanes.get(partition.lane)
     return life is None or not life.finished
 
 
-def _look_again(d: Draft, look: Look, *, unread: bool, too_old: bool) -> None:
+def _look_again(ctx: StepContext, look: Look, *, unread: bool, too_old: bool) -> None:
     """Repeat discovery for what could not be read: a broker may be slow for a moment.
 
     Longer silence is handled elsewhere.
     """
-    if d.state.judged != look.began:
-        # One look may be judged several times.
-        d.note(judged=look.began, unread_looks=d.state.unread_looks + 1 if unread else 0)
-    if too_old or 0 < d.state.unread_looks < LOOKS_ALLOWED:
-        d.look_again()
+    if ctx.state.judged != look.began:
+        # One snapshot may be judged several times.
+        ctx.update(judged=look.began, unread_looks=ctx.state.unread_looks + 1 if unread else 0)
+    if too_old or 0 < ctx.state.unread_looks < LOOKS_ALLOWED:
+        ctx.request_discovery()

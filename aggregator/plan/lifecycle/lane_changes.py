@@ -23,77 +23,77 @@ from aggregator.plan.lifecycle.read_rates import pace_starting
 from aggregator.plan.lifecycle.reports import end_lane
 from aggregator.plan.lifecycle.stage import Stage, Way
 from aggregator.plan.lifecycle.state import LaneLife
-from aggregator.plan.lifecycle.step_context import Draft
+from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.positions.doubt import Believed, plan_doubt
 from aggregator.plan.positions.recovery import hub_topics_of
 from aggregator.plan.snapshot import Look
 from aggregator.plan.topics.refused_records import after_refusal
 
 
-def decide(d: Draft, look: Look) -> None:
+def decide(ctx: StepContext, look: Look) -> None:
     """Judge every partition in no lane, then adjust recoveries and lanes to that."""
-    if not (d.state.doubted or _doubt(d, look)):
+    if not (ctx.state.doubted or _doubt(ctx, look)):
         return
-    judgement = judge(d, look)
-    _settle_doubts(d, look, judgement)
-    _recover(d, look)
+    judgement = judge(ctx, look)
+    _settle_doubts(ctx, look, judgement)
+    _recover(ctx, look)
     # The first lanes start together.
-    if d.state.begun or not (judgement.waits or d.state.recovering):
-        _arrange(d, look, judgement)
-    if d.state.begun:
-        _remember(d)
+    if ctx.state.begun or not (judgement.waits or ctx.state.recovering):
+        _arrange(ctx, look, judgement)
+    if ctx.state.begun:
+        _remember(ctx)
 
 
-def _remember(d: Draft) -> None:
+def _remember(ctx: StepContext) -> None:
     """Store which topics exist, so that the next start knows which came while nothing ran."""
-    known = {(sp.cluster, sp.topic) for sp in d.news.known.positions}
-    if (new := d.state.topics.beyond(d.state.kept, known)).topics:
-        d.do(Remember(new))
+    known = {(sp.cluster, sp.topic) for sp in ctx.news.known.positions}
+    if (new := ctx.state.topics.beyond(ctx.state.kept, known)).topics:
+        ctx.command(Remember(new))
 
 
-def _doubt(d: Draft, look: Look) -> bool:
+def _doubt(ctx: StepContext, look: Look) -> bool:
     """Decide, before the first commit of a run, what to trust of the checkpoint it begins with.
 
     Later the hub also holds what this run has written, and the two look the same. So what is not
     trusted is committed as such, in one go: it waits for its source, or for another start, and is
     recovered as after a crash. Returns whether nothing has to be done about it.
     """
-    known, plan = d.news.known, look.plan
-    if d.state.fresh:
-        d.note(doubted=True)
+    known, plan = ctx.news.known, look.plan
+    if ctx.state.fresh:
+        ctx.update(doubted=True)
         if known.doubts:
-            d.do(Distrust(closed=frozenset(known.doubts)))
+            ctx.command(Distrust(closed=frozenset(known.doubts)))
         return not known.doubts
     clean = known.positions.keys() - known.unclean
     routed = {sp for route in plan.routes for sp in route.source_partitions()}
     absent = {sp for sp in routed - known.positions.keys() if sp.cluster not in known.doubts}
-    away = d.news.config.sources.keys() - plan.sources.keys() - known.doubts.keys()
+    away = ctx.news.config.sources.keys() - plan.sources.keys() - known.doubts.keys()
     # A topic that this start has created is empty, and may have no leader yet.
     topics = hub_topics_of(plan.routes, routed) | {tp.topic for tp in known.hub_ends}
     topics &= plan.hub.topics.keys()
-    if topics and (clean or absent) and d.state.hub_logs is None:
-        d.do(AskHub(frozenset(topics)))
+    if topics and (clean or absent) and ctx.state.hub_logs is None:
+        ctx.command(AskHub(frozenset(topics)))
         return False
     believed = Believed(clean, known.hub_ends, known.by_hand, absent, away, known.is_empty)
-    hub_logs = d.state.hub_logs or HubLogs()
+    hub_logs = ctx.state.hub_logs or HubLogs()
     doubt = plan_doubt(plan.routes, believed, hub_logs.logs, hub_logs.silent)
     if not (doubt.ends or doubt.sources):
-        d.note(doubted=True)
+        ctx.update(doubted=True)
         return True
     if doubt.reason and not known.unclean:
-        d.emit("doubt", doubt.reason)
+        ctx.emit("doubt", doubt.reason)
     opened = dict.fromkeys(doubt.sources, doubt.hub_ends)
-    d.do(Distrust(known.positions.only(set(doubt.ends)), doubt.ends, opened))
+    ctx.command(Distrust(known.positions.only(set(doubt.ends)), doubt.ends, opened))
     return False
 
 
-def _settle_doubts(d: Draft, look: Look, judgement: Judgement) -> None:
+def _settle_doubts(ctx: StepContext, look: Look, judgement: Judgement) -> None:
     """Commit the start of partitions to search for, and close doubts that are settled.
 
     A source is in doubt until each of its partitions was seen: some may be of a topic that is
     paused, or have no leader.
     """
-    doubts, known = d.news.known.doubts, d.news.known.positions
+    doubts, known = ctx.news.known.doubts, ctx.news.known.positions
     if not doubts:
         return
     of_source: dict[str, set[SourcePartition]] = {}
@@ -107,160 +107,164 @@ def _settle_doubts(d: Draft, look: Look, judgement: Judgement) -> None:
     )
     if judgement.doubtful or closed:
         ends = {sp: doubts[sp.cluster] for sp in judgement.doubtful}
-        d.do(Distrust(judgement.doubtful, ends, closed=closed))
+        ctx.command(Distrust(judgement.doubtful, ends, closed=closed))
 
 
-def _recover(d: Draft, look: Look) -> None:
+def _recover(ctx: StepContext, look: Look) -> None:
     """Recover unclean partitions one after the other, beside running lanes or before there are any.
 
     Running lanes do not wait for it, and the hub keeps growing meanwhile.
     """
-    unclean = frozenset(d.state.of(Stage.UNCLEAN))
-    if not unclean or d.state.recovering:
+    unclean = frozenset(ctx.state.of(Stage.UNCLEAN))
+    if not unclean or ctx.state.recovering:
         return
-    alone = not d.state.lanes
-    left_at = {sp: d.at(sp).left_at for sp in unclean if d.at(sp).left_at}
-    d.do(Recover(unclean, look, alone, left_at))
+    alone = not ctx.state.lanes
+    left_at = {sp: ctx.at(sp).left_at for sp in unclean if ctx.at(sp).left_at}
+    ctx.command(Recover(unclean, look, alone, left_at))
     for sp in unclean:
-        d.go(Way.RECOVERED_FROM, sp, Stage.RECOVERING)
-    d.note(recovering=unclean, recovers_alone=alone)
+        ctx.go(Way.RECOVERED_FROM, sp, Stage.RECOVERING)
+    ctx.update(recovering=unclean, recovers_alone=alone)
 
 
-def _arrange(d: Draft, look: Look, judgement: Judgement) -> None:
+def _arrange(ctx: StepContext, look: Look, judgement: Judgement) -> None:
     """End, reduce and start lanes so that they match the plan.
 
     No partition is ever in two lanes: what another one has starts when that has given it up.
     """
-    if d.state.recovers_alone:
+    if ctx.state.recovers_alone:
         return
-    wanted = d.state.of(Stage.READY) | judgement.may_read
+    wanted = ctx.state.of(Stage.READY) | judgement.may_read
     planned = plan_lanes(
         wanted,
-        d.news.config.stream.lanes,
-        d.state.arrangement,
-        d.state.alone,
+        ctx.news.config.stream.lanes,
+        ctx.state.arrangement,
+        ctx.state.alone,
         room=look.plan.slots.has_room,
     )
-    running = d.state.lanes
+    running = ctx.state.lanes
     steps = plan_steps(
         planned,
-        {lane.name for lane in planned if _is_changed(d, lane, look.plan.routes)},
+        {lane.name for lane in planned if _is_changed(ctx, lane, look.plan.routes)},
         {name: life.lane for name, life in running.items()},
         {name for name, life in running.items() if life.ends_by is not None},
     )
-    d.note(arrangement=planned)
+    ctx.update(arrangement=planned)
     for name in sorted(steps.leave):
-        end_lane(d, name)
+        end_lane(ctx, name)
     for name, partitions in sorted(steps.hold.items()):
-        _hold(d, name, partitions)
+        _hold(ctx, name, partitions)
     for lane in steps.start:
-        if all(d.at(sp).stage is Stage.READY for sp in lane.partitions):
-            _start(d, lane, look, judgement.positions)
-    _keep_waiting(d, steps.later)
-    _note_new(d, judgement.positions, look.plan.waiting)
-    d.note(begun=True)
+        if all(ctx.at(sp).stage is Stage.READY for sp in lane.partitions):
+            _start(ctx, lane, look, judgement.positions)
+    _keep_waiting(ctx, steps.later)
+    _note_new(ctx, judgement.positions, look.plan.waiting)
+    ctx.update(begun=True)
 
 
-def _hold(d: Draft, name: str, partitions: frozenset[SourcePartition]) -> None:
-    life = d.state.lanes[name]
+def _hold(ctx: StepContext, name: str, partitions: frozenset[SourcePartition]) -> None:
+    life = ctx.state.lanes[name]
     if new := partitions - life.leaving:
         for sp in sorted(new):
-            if d.at(sp).stage is Stage.READING:
-                d.go(Way.TAKEN_OUT, sp, Stage.LEAVING)
-        d.lane(name, replace(life, leaving=life.leaving | new))
-        d.do(Hold(name, frozenset(new)))
+            if ctx.at(sp).stage is Stage.READING:
+                ctx.go(Way.TAKEN_OUT, sp, Stage.LEAVING)
+        ctx.lane(name, replace(life, leaving=life.leaving | new))
+        ctx.command(Hold(name, frozenset(new)))
 
 
-def _start(d: Draft, lane: Lane, look: Look, positions: Positions) -> None:
+def _start(ctx: StepContext, lane: Lane, look: Look, positions: Positions) -> None:
     own = set(lane.partitions)
-    pace_starting(d, own, positions, look.ends)
-    if d.state.until_done:
+    pace_starting(ctx, own, positions, look.ends)
+    if ctx.state.until_done:
         # The ends of the first look that saw a partition, however often its lane starts; but not
         # beyond what its log holds now, which may be another one.
-        first = d.state.until
-        d.note(until={**first, **{sp: min(at, first.get(sp, at)) for sp, at in look.ends.items()}})
-    routes = _routes_of(d, lane, look.plan.routes)
-    holes = {sp: hole for sp in lane.partitions if (hole := d.at(sp).hole) is not None}
-    until = {sp: at for sp, at in d.state.until.items() if sp in own}
+        first = ctx.state.until
+        ctx.update(
+            until={**first, **{sp: min(at, first.get(sp, at)) for sp, at in look.ends.items()}}
+        )
+    routes = _routes_of(ctx, lane, look.plan.routes)
+    holes = {sp: hole for sp in lane.partitions if (hole := ctx.at(sp).hole) is not None}
+    until = {sp: at for sp, at in ctx.state.until.items() if sp in own}
     for sp in lane.partitions:
         # A hole holds for one start: when it fails, what the hub holds is looked for again.
-        d.go(Way.STARTED, sp, Stage.READING, lane=lane.name, hole=None)
-    over = d.state.over.get(lane.name)
-    _forget_over(d, lane)
-    d.lane(lane.name, LaneLife(lane, routes, restarts=over.restarts if over else 0))
-    d.do(Start(lane, positions.only(own), routes, holes, until))
+        ctx.go(Way.STARTED, sp, Stage.READING, lane=lane.name, hole=None)
+    over = ctx.state.over.get(lane.name)
+    _forget_over(ctx, lane)
+    ctx.lane(lane.name, LaneLife(lane, routes, restarts=over.restarts if over else 0))
+    ctx.command(Start(lane, positions.only(own), routes, holes, until))
 
 
-def _forget_over(d: Draft, lane: Lane) -> None:
+def _forget_over(ctx: StepContext, lane: Lane) -> None:
     """Forget ended lanes whose partitions this lane reads now."""
     own = set(lane.partitions)
-    d.note(
+    ctx.update(
         over={
             name: it
-            for name, it in d.state.over.items()
+            for name, it in ctx.state.over.items()
             if name != lane.name and own.isdisjoint(it.lane.partitions)
         }
     )
 
 
-def _keep_waiting(d: Draft, later: tuple[Lane, ...]) -> None:
+def _keep_waiting(ctx: StepContext, later: tuple[Lane, ...]) -> None:
     for lane in later:
         for sp in lane.partitions:
-            if d.at(sp).stage is Stage.READY:
+            if ctx.at(sp).stage is Stage.READY:
                 why = f"starts in lane {lane.name} when another has let it go"
-                d.keep(sp, replace(d.at(sp), why=why))
+                ctx.keep(sp, replace(ctx.at(sp), why=why))
 
 
-def _note_new(d: Draft, positions: Positions, creating: Collection[SourcePartition]) -> None:
-    """Commit where partitions begin that are new and wait: a restart must not forget that.
+def _note_new(
+    ctx: StepContext, positions: Positions, creating: Collection[SourcePartition]
+) -> None:
+    """Commit the start positions of new, waiting partitions: a restart must not forget them.
 
     To a restart they would be as any other that it does not know, and `start` may say `latest`.
     So also those of topics that came while we ran, of a source that is paused or away, and of what
     is paused by itself: the rest of its topic may be read meanwhile. And of what waits for its hub
     topic: where it begins is decided now.
     """
-    known, came, parts = d.news.known.positions, d.state.topics.came, d.news.parts
+    known, came, parts = ctx.news.known.positions, ctx.state.topics.came, ctx.news.parts
     new = {
         sp: at
         for sp, at in positions.items()
         if sp not in known
-        and d.at(sp).stage is not Stage.READING
+        and ctx.at(sp).stage is not Stage.READING
         and (
-            d.at(sp).stage is Stage.READY
+            ctx.at(sp).stage is Stage.READY
             or (sp.cluster, sp.topic) in came
             or sp in creating
             or paused_part(sp, parts) is not None
         )
     }
-    if not d.state.begun:
+    if not ctx.state.begun:
         # All others start at once.
         new = {
             sp: at for sp, at in new.items() if sp in creating or paused_part(sp, parts) is not None
         }
     if new:
-        d.do(Move(Positions(new), "new"))
+        ctx.command(Move(Positions(new), "new"))
 
 
-def _is_changed(d: Draft, lane: Lane, routes: tuple[Route, ...]) -> bool:
+def _is_changed(ctx: StepContext, lane: Lane, routes: tuple[Route, ...]) -> bool:
     """Whether a planned lane is not running, or must restart to match the plan.
 
     One that only reads fewer partitions needs no restart.
     """
-    life = d.state.lanes.get(lane.name)
+    life = ctx.state.lanes.get(lane.name)
     if life is None or set(lane.partitions) - set(life.lane.partitions):
         return True
     if set(lane.partitions) & life.leaving:
         return True
     topics = {(sp.cluster, sp.topic) for sp in lane.partitions}
     before = [it for it in life.routes if (it.cluster, it.topic) in topics]
-    return not _same(before, _routes_of(d, lane, routes))
+    return not _same(before, _routes_of(ctx, lane, routes))
 
 
-def _routes_of(d: Draft, lane: Lane, routes: tuple[Route, ...]) -> tuple[Route, ...]:
+def _routes_of(ctx: StepContext, lane: Lane, routes: tuple[Route, ...]) -> tuple[Route, ...]:
     """The routes of a lane, as its query is built from them now."""
     topics = {(sp.cluster, sp.topic) for sp in lane.partitions}
     own = [route for route in routes if (route.cluster, route.topic) in topics]
-    return after_refusal(own, d.state.refused)
+    return after_refusal(own, ctx.state.refused)
 
 
 def _same(before: list[Route], after: tuple[Route, ...]) -> bool:

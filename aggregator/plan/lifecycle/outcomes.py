@@ -37,136 +37,136 @@ from aggregator.plan.lifecycle.judge import tell_gaps
 from aggregator.plan.lifecycle.reports import give_back
 from aggregator.plan.lifecycle.stage import Stage, Way
 from aggregator.plan.lifecycle.state import LaneOver
-from aggregator.plan.lifecycle.step_context import Draft
+from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.positions.recovery import hub_topics_of
 from aggregator.plan.positions.start import GapKind
 from aggregator.plan.snapshot import Look
 
 
-def take(d: Draft, outcome: Outcome) -> None:
+def take(ctx: StepContext, outcome: Outcome) -> None:
     """Change the state by one outcome."""
     match outcome.command:
         case Prepare(look):
-            _take_look(d, look, outcome)
+            _take_look(ctx, look, outcome)
         case RecordGaps(records):
             if outcome.error is not None:
-                _postpone_gaps(d, outcome.error)
+                _postpone_gaps(ctx, outcome.error)
             elif not outcome.dropped:
-                gaps = {**d.state.gaps, **{it.id: it for it in records}}
-                d.note(gaps=gaps, gap_error_reported="")
-                tell_gaps(d, records)
+                gaps = {**ctx.state.gaps, **{it.id: it for it in records}}
+                ctx.update(gaps=gaps, gap_error_reported="")
+                tell_gaps(ctx, records)
         case Move():
-            _take_move(d, outcome.command, outcome)
+            _take_move(ctx, outcome.command, outcome)
         case Remember(topics):
             if outcome.error is None and not outcome.dropped:
-                d.note(kept=d.state.kept.plus(topics))
+                ctx.update(kept=ctx.state.kept.plus(topics))
             elif outcome.error is not None:
                 # The next decision tries again.
                 words = f"which topics there are is not kept yet: {outcome.error}"
-                d.emit("checkpoint_error", words)
+                ctx.emit("checkpoint_error", words)
         case AskHub():
             assert isinstance(outcome.result, HubLogs)
-            d.note(hub_logs=outcome.result)
-            d.dirty = True
+            ctx.update(hub_logs=outcome.result)
+            ctx.dirty = True
         case Distrust():
             if outcome.error is not None:
                 # They wait; the next look tries it again.
-                d.emit("checkpoint_error", f"a doubt is not committed yet: {outcome.error}")
+                ctx.emit("checkpoint_error", f"a doubt is not committed yet: {outcome.error}")
             else:
-                d.note(doubted=True)
-                d.dirty = True
+                ctx.update(doubted=True)
+                ctx.dirty = True
         case Recover():
-            _take_recovery(d, outcome)
+            _take_recovery(ctx, outcome)
         case Start():
-            _take_start(d, outcome.command, outcome)
+            _take_start(ctx, outcome.command, outcome)
         case Finish():
-            _take_finish(d, outcome.command, outcome)
+            _take_finish(ctx, outcome.command, outcome)
         case Release():
-            _take_release(d, outcome.command, outcome)
+            _take_release(ctx, outcome.command, outcome)
         case _:
             pass
 
 
-def _take_look(d: Draft, look: Look, outcome: Outcome) -> None:
+def _take_look(ctx: StepContext, look: Look, outcome: Outcome) -> None:
     if outcome.error is not None:
-        d.emit("plan_failed", str(outcome.error))
-        d.ask_anew()
+        ctx.emit("plan_failed", str(outcome.error))
+        ctx.retry_discovery()
         return
     assert isinstance(outcome.result, Ready)
     look, found = replace(look, plan=outcome.result.plan), outcome.result.gaps
-    before = d.state.look
+    before = ctx.state.look
     known = before.plan.warnings if before is not None else ()
     for warning in look.plan.warnings:
         if warning not in known:
-            d.emit("warning", warning)
+            ctx.emit("warning", warning)
     refused = before.plan.refused if before is not None else ()
     for topic in look.plan.refused:
         if topic not in refused:
-            d.emit("topic_refused", f"not taken: {topic}", {"hub_topic": topic.hub_topic})
-    asked = d.state.asked_at
-    d.note(
+            ctx.emit("topic_refused", f"not taken: {topic}", {"hub_topic": topic.hub_topic})
+    asked = ctx.state.asked_at
+    ctx.update(
         look=look,
         plan=look.plan,
         refused_plan="",
-        topics=d.state.topics.after(look, d.news.config),
+        topics=ctx.state.topics.after(look, ctx.news.config),
         asked_at=asked if asked is not None and asked > look.began else None,
         # Of what we wrote ourselves meanwhile the newest counts.
-        gaps={**d.state.gaps, **found.records},
+        gaps={**ctx.state.gaps, **found.records},
         gap_error="",
     )
-    meet_sources(d, look)
+    meet_sources(ctx, look)
     if found.error:
-        _postpone_gaps(d, found.error)
-    d.dirty = True
+        _postpone_gaps(ctx, found.error)
+    ctx.dirty = True
 
 
-def _postpone_gaps(d: Draft, error: Exception | str) -> None:
-    if str(error) != d.state.gap_error_reported:
-        d.emit("gap_failed", f"gaps cannot be decided about now: {error}")
-    d.note(gap_error=str(error), gap_error_reported=str(error))
-    d.dirty = True
+def _postpone_gaps(ctx: StepContext, error: Exception | str) -> None:
+    if str(error) != ctx.state.gap_error_reported:
+        ctx.emit("gap_failed", f"gaps cannot be decided about now: {error}")
+    ctx.update(gap_error=str(error), gap_error_reported=str(error))
+    ctx.dirty = True
 
 
-def _take_move(d: Draft, command: Move, outcome: Outcome) -> None:
+def _take_move(ctx: StepContext, command: Move, outcome: Outcome) -> None:
     if command.why == "gaps":
         if outcome.error is not None:
-            _postpone_gaps(d, outcome.error)
-        d.dirty = True
+            _postpone_gaps(ctx, outcome.error)
+        ctx.dirty = True
     elif outcome.error is not None:
         # The next look finds them new as well, and this is tried again.
         count = len(command.positions)
         words = f"where {count} new partitions begin is not committed yet: {outcome.error}"
-        d.emit("checkpoint_error", words)
+        ctx.emit("checkpoint_error", words)
 
 
-def _take_recovery(d: Draft, outcome: Outcome) -> None:
+def _take_recovery(ctx: StepContext, outcome: Outcome) -> None:
     assert isinstance(outcome.command, Recover)
     if outcome.error is None and outcome.result is None and not outcome.dropped:
         # It has begun.
         return
-    d.note(recovering=frozenset(), recovers_alone=False)
+    ctx.update(recovering=frozenset(), recovers_alone=False)
     partitions = sorted(outcome.command.partitions)
     if outcome.error is not None or outcome.dropped:
-        fail_recovery(d, partitions, str(outcome.error or "it was put off"))
+        fail_recovery(ctx, partitions, str(outcome.error or "it was put off"))
         return
     found = outcome.result
     assert isinstance(found, Recovered)
     whole = [sp for sp in partitions if sp not in found.waiting]
     for sp in whole:
         if sp not in found.silent:
-            d.go(Way.RECOVERED, sp, Stage.HELD, hole=found.holes.get(sp))
-    put_back(d, found.silent)
-    forget_waits(d, hub_topics_of(outcome.command.look.plan.routes, whole))
-    wait_for_hub(d, found)
+            ctx.go(Way.RECOVERED, sp, Stage.HELD, hole=found.holes.get(sp))
+    put_back(ctx, found.silent)
+    forget_waits(ctx, hub_topics_of(outcome.command.look.plan.routes, whole))
+    wait_for_hub(ctx, found)
     if not whole:
         return
     # What discovery has read meanwhile says how a new finding is decided; what was settled once,
     # and is found again, is open.
     new = {it.id: it for it in found.records}
-    open_ = {name: it for name, it in d.state.gaps.items() if not it.resolved}
-    d.note(
-        gaps={**d.state.gaps, **new, **open_},
-        recovered=(d.news.at, found),
+    open_ = {name: it for name, it in ctx.state.gaps.items() if not it.resolved}
+    ctx.update(
+        gaps={**ctx.state.gaps, **new, **open_},
+        recovered=(ctx.news.at, found),
     )
     holed = len(found.holes)
     missing = (
@@ -188,45 +188,45 @@ def _take_recovery(d: Draft, outcome: Outcome) -> None:
         f"{found.found} records found beyond the checkpoint, {missing}{doubtful}, "
         f"{found.seconds:.1f} s"
     )
-    d.emit("recovered", words, {"tail": found.tail, "found": found.found, "holed": holed})
-    d.dirty = True
+    ctx.emit("recovered", words, {"tail": found.tail, "found": found.found, "holed": holed})
+    ctx.dirty = True
 
 
-def _take_start(d: Draft, command: Start, outcome: Outcome) -> None:
+def _take_start(ctx: StepContext, command: Start, outcome: Outcome) -> None:
     name = command.lane.name
-    life = d.state.lanes[name]
+    life = ctx.state.lanes[name]
     if outcome.dropped:
         for sp in command.lane.partitions:
-            d.go(Way.NOT_STARTED, sp, Stage.HELD, lane="", hole=command.holes.get(sp))
-        d.lane(name, None)
+            ctx.go(Way.NOT_STARTED, sp, Stage.HELD, lane="", hole=command.holes.get(sp))
+        ctx.lane(name, None)
     elif outcome.error is not None:
-        fail_lane(d, name, life, str(outcome.error))
+        fail_lane(ctx, name, life, str(outcome.error))
     else:
         assert isinstance(outcome.result, Started)
         generation, key = outcome.result.generation, outcome.result.key
-        d.lane(name, replace(life, generation=generation, key=key))
+        ctx.lane(name, replace(life, generation=generation, key=key))
 
 
-def _take_finish(d: Draft, command: Finish, outcome: Outcome) -> None:
-    life = d.state.lanes[command.name]
+def _take_finish(ctx: StepContext, command: Finish, outcome: Outcome) -> None:
+    life = ctx.state.lanes[command.name]
     if problem := str(outcome.result or ""):
-        fail_lane(d, command.name, life, problem)
+        fail_lane(ctx, command.name, life, problem)
         return
     for sp in life.lane.partitions:
-        give_back(d, sp, finished=life.finished)
-    d.lane(command.name, None, LaneOver(life.lane, life.generation, life.restarts))
+        give_back(ctx, sp, finished=life.finished)
+    ctx.lane(command.name, None, LaneOver(life.lane, life.generation, life.restarts))
     if life.finished:
-        d.emit("lane_ended", f"lane {command.name} has ended", {"lane": command.name})
+        ctx.emit("lane_ended", f"lane {command.name} has ended", {"lane": command.name})
 
 
-def _take_release(d: Draft, command: Release, outcome: Outcome) -> None:
+def _take_release(ctx: StepContext, command: Release, outcome: Outcome) -> None:
     if outcome.error is not None:
         # The next turn tries it again.
-        d.emit("checkpoint_error", str(outcome.error))
+        ctx.emit("checkpoint_error", str(outcome.error))
         return
-    life = d.state.lanes[command.name]
+    life = ctx.state.lanes[command.name]
     for sp in sorted(command.partitions):
-        give_back(d, sp, finished=False)
+        give_back(ctx, sp, finished=False)
     left = tuple(sp for sp in life.lane.partitions if sp not in command.partitions)
     leaving = life.leaving - command.partitions
-    d.lane(command.name, replace(life, lane=Lane(command.name, left), leaving=leaving))
+    ctx.lane(command.name, replace(life, lane=Lane(command.name, left), leaving=leaving))

@@ -12,117 +12,117 @@ from aggregator.plan.lifecycle.failures import may_try, stop_partition
 from aggregator.plan.lifecycle.inputs import LaneSeen
 from aggregator.plan.lifecycle.stage import Stage, Way
 from aggregator.plan.lifecycle.state import LaneLife
-from aggregator.plan.lifecycle.step_context import Draft
+from aggregator.plan.lifecycle.step_context import StepContext
 
 STOPPED = (ReaderState.POISONED, ReaderState.DAMAGED)
 
 
-def notice_lanes(d: Draft) -> None:
+def notice_lanes(ctx: StepContext) -> None:
     """Finish ended or late lanes; take back released partitions; note stopped ones."""
-    for name, life in sorted(d.state.lanes.items()):
-        seen = d.news.lanes.get(name)
+    for name, life in sorted(ctx.state.lanes.items()):
+        seen = ctx.news.lanes.get(name)
         if seen is None:
             continue
         if life.ends_by is not None:
-            if seen.ended or not seen.active or d.now >= life.ends_by:
-                d.do(Finish(name, clean=seen.ended))
+            if seen.ended or not seen.active or ctx.now >= life.ends_by:
+                ctx.command(Finish(name, clean=seen.ended))
         elif not seen.active:
-            d.do(Finish(name, clean=False))
+            ctx.command(Finish(name, clean=False))
         else:
             if life.leaving and all(_has_left(seen, sp) for sp in life.leaving):
-                d.do(Release(name, life.leaving))
-            _notice_poison(d, life, seen)
-            if d.state.until_done and _is_done(life, seen):
-                end_lane(d, name, finished=True)
+                ctx.command(Release(name, life.leaving))
+            _notice_poison(ctx, life, seen)
+            if ctx.state.until_done and _is_done(life, seen):
+                end_lane(ctx, name, finished=True)
 
 
-def end_lane(d: Draft, name: str, *, finished: bool = False) -> None:
+def end_lane(ctx: StepContext, name: str, *, finished: bool = False) -> None:
     """Let a lane end; until it has reported that, its partitions are leaving."""
-    life = d.state.lanes[name]
+    life = ctx.state.lanes[name]
     for sp in life.lane.partitions:
-        if d.at(sp).stage is Stage.READING:
-            d.go(Way.TAKEN_OUT, sp, Stage.LEAVING)
-    ends_by = d.now + d.news.config.supervision.stop_timeout
-    d.lane(name, replace(life, ends_by=ends_by, finished=finished))
-    d.do(End(name))
+        if ctx.at(sp).stage is Stage.READING:
+            ctx.go(Way.TAKEN_OUT, sp, Stage.LEAVING)
+    ends_by = ctx.now + ctx.news.config.supervision.stop_timeout
+    ctx.lane(name, replace(life, ends_by=ends_by, finished=finished))
+    ctx.command(End(name))
 
 
-def give_back(d: Draft, sp: SourcePartition, *, finished: bool) -> None:
+def give_back(ctx: StepContext, sp: SourcePartition, *, finished: bool) -> None:
     """A lane sends nothing more of a partition, and its position is committed."""
-    partition = d.at(sp)
+    partition = ctx.at(sp)
     if partition.stopped:
         # What cannot be read is looked at before it is given up.
-        over = d.state.until_done and not (partition.damaged and may_try(d, sp))
+        over = ctx.state.until_done and not (partition.damaged and may_try(ctx, sp))
         stage = Stage.DONE if over else Stage.RESTING
-        d.go(Way.STOPPED, sp, stage, lane="", left_at=d.now, why=partition.stopped)
+        ctx.go(Way.STOPPED, sp, stage, lane="", left_at=ctx.now, why=partition.stopped)
     elif finished:
-        d.go(Way.FINISHED, sp, Stage.DONE, lane="", left_at=d.now)
+        ctx.go(Way.FINISHED, sp, Stage.DONE, lane="", left_at=ctx.now)
     else:
-        d.go(Way.KEPT, sp, Stage.HELD, lane="", left_at=d.now)
-    d.dirty = True
+        ctx.go(Way.KEPT, sp, Stage.HELD, lane="", left_at=ctx.now)
+    ctx.dirty = True
 
 
-def notice_logs(d: Draft) -> None:
+def notice_logs(ctx: StepContext) -> None:
     """Take out partitions whose log is another one, or shorter, than was read.
 
     A reader reports by itself when its log does not hold its position. But in a topic that was
     created again it may keep reading. So the probes' answers are compared with what is read. A full
     discovery follows, and judges each log by where its reader has stopped.
     """
-    known, seen = d.news.known, d.news.seen
-    out_of_range, cuts = _out_of_range(d)
-    before, probed = d.state.probed, {alias: it.asked_at for alias, it in seen.items()}
+    known, seen = ctx.news.known, ctx.news.seen
+    out_of_range, cuts = _out_of_range(ctx)
+    before, probed = ctx.state.probed, {alias: it.asked_at for alias, it in seen.items()}
     fresh = {alias for alias, at in probed.items() if before.get(alias) != at}
-    if not fresh and all(d.at(sp).suspect for sp in out_of_range) and _are_noted(d, cuts):
+    if not fresh and all(ctx.at(sp).suspect for sp in out_of_range) and _are_noted(ctx, cuts):
         # No source was probed since the last step.
         return
-    reading, logs = d.state.in_lanes, known.remembered.logs
+    reading, logs = ctx.state.in_lanes, known.remembered.logs
     readings = {
         sp: ReadPosition(at, logs[sp])
         for sp in reading
         if sp.cluster in fresh and (at := known.positions.get(sp)) is not None and sp in logs
     }
-    progress = follow_progress(d.state.progress, readings, seen, d.now)
-    found = {**out_of_range, **cut(progress, d.now), **foreign(readings, seen)}
+    progress = follow_progress(ctx.state.progress, readings, seen, ctx.now)
+    found = {**out_of_range, **cut(progress, ctx.now), **foreign(readings, seen)}
     for sp, reason in sorted(found.items()):
         own = progress.get(sp)
-        ends = [cuts.get(sp), d.at(sp).cut, own.lowest if own is not None else None]
+        ends = [cuts.get(sp), ctx.at(sp).cut, own.lowest if own is not None else None]
         lowest = min((it for it in ends if it is not None), default=None)
-        is_new = not d.at(sp).suspect
-        d.keep(sp, replace(d.at(sp), suspect=d.at(sp).suspect or reason, cut=lowest))
+        is_new = not ctx.at(sp).suspect
+        ctx.keep(sp, replace(ctx.at(sp), suspect=ctx.at(sp).suspect or reason, cut=lowest))
         if is_new:
-            d.emit("partition_suspect", f"{sp}: {reason}", {"partition": str(sp)})
-            d.dirty = True
-            d.look_again()
+            ctx.emit("partition_suspect", f"{sp}: {reason}", {"partition": str(sp)})
+            ctx.dirty = True
+            ctx.request_discovery()
     missing = gone(readings, seen)
-    if missing - d.state.gone:
-        d.look_again()
+    if missing - ctx.state.gone:
+        ctx.request_discovery()
     others = probed.keys() - fresh
     progress |= {
-        sp: own for sp, own in d.state.progress.items() if sp.cluster in others and sp in reading
+        sp: own for sp, own in ctx.state.progress.items() if sp.cluster in others and sp in reading
     }
-    missing |= {key for key in d.state.gone if key[0] in others}
-    d.note(progress=progress, gone=frozenset(missing), probed=probed)
+    missing |= {key for key in ctx.state.gone if key[0] in others}
+    ctx.update(progress=progress, gone=frozenset(missing), probed=probed)
 
 
-def _notice_poison(d: Draft, life: LaneLife, seen: LaneSeen) -> None:
+def _notice_poison(ctx: StepContext, life: LaneLife, seen: LaneSeen) -> None:
     for sp, state in sorted(seen.states.items()):
-        is_new = sp in life.lane.partitions and d.at(sp).stage is Stage.READING
-        if state in STOPPED and is_new and not d.at(sp).stopped:
-            stop_partition(d, sp, seen.reasons.get(sp, state))
-            d.keep(sp, replace(d.at(sp), damaged=state == ReaderState.DAMAGED))
+        is_new = sp in life.lane.partitions and ctx.at(sp).stage is Stage.READING
+        if state in STOPPED and is_new and not ctx.at(sp).stopped:
+            stop_partition(ctx, sp, seen.reasons.get(sp, state))
+            ctx.keep(sp, replace(ctx.at(sp), damaged=state == ReaderState.DAMAGED))
 
 
 def _out_of_range(
-    d: Draft,
+    ctx: StepContext,
 ) -> tuple[dict[SourcePartition, str], dict[SourcePartition, int]]:
     """What readers report: the reasons, and the offset from which a log is another one."""
     found, cuts = {}, {}
-    for name, life in d.state.lanes.items():
-        seen = d.news.lanes.get(name)
+    for name, life in ctx.state.lanes.items():
+        seen = ctx.news.lanes.get(name)
         for sp, state in seen.states.items() if seen is not None else ():
             if state == ReaderState.OUT_OF_RANGE and sp in life.lane.partitions and seen:
-                at = d.news.known.positions.get(sp)
+                at = ctx.news.known.positions.get(sp)
                 found[sp] = f"its log does not hold {at}, where its reader is"
                 if sp in seen.cuts:
                     cuts[sp] = seen.cuts[sp]
@@ -130,8 +130,8 @@ def _out_of_range(
     return found, cuts
 
 
-def _are_noted(d: Draft, cuts: Mapping[SourcePartition, int]) -> bool:
-    return all((known := d.at(sp).cut) is not None and known <= at for sp, at in cuts.items())
+def _are_noted(ctx: StepContext, cuts: Mapping[SourcePartition, int]) -> bool:
+    return all((known := ctx.at(sp).cut) is not None and known <= at for sp, at in cuts.items())
 
 
 def _has_left(seen: LaneSeen, sp: SourcePartition) -> bool:

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Stage(StrEnum):
-    """Where in its life a source partition is (see MEANINGS). It is in exactly one."""
+    """The stage of a source partition (see MEANINGS). It is in exactly one."""
 
     OUT = "out"
     HELD = "held"
@@ -37,7 +37,7 @@ MEANINGS = {
 }
 IN_A_LANE = frozenset({Stage.READING, Stage.LEAVING})
 STANDING = frozenset({Stage.OUT, Stage.HELD, Stage.QUARANTINED, Stage.UNCLEAN, Stage.READY})
-"""Judged by each decision: from the latest look, the checkpoint and the gaps."""
+"""Judged by each decision: from the latest snapshot, the checkpoint and the gaps."""
 
 
 class Way(StrEnum):
@@ -60,7 +60,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """A way from some stages to some others, and when it is taken."""
+    """A transition from some stages to others, and its condition."""
 
     before: frozenset[Stage]
     after: frozenset[Stage]

@@ -18,7 +18,7 @@ from aggregator.plan.lifecycle.outcomes import take
 from aggregator.plan.lifecycle.read_rates import follow_pace
 from aggregator.plan.lifecycle.reports import notice_lanes, notice_logs
 from aggregator.plan.lifecycle.state import State
-from aggregator.plan.lifecycle.step_context import Draft
+from aggregator.plan.lifecycle.step_context import StepContext
 
 
 def step(state: State, news: News, now: float) -> tuple[State, tuple[Command, ...]]:
@@ -29,59 +29,59 @@ def step(state: State, news: News, now: float) -> tuple[State, tuple[Command, ..
     but from a position that is committed or proven by the hub; what is lost is recorded before
     anything continues behind it.
     """
-    d = Draft(state, news, now)
+    ctx = StepContext(state, news, now)
     for outcome in news.outcomes:
-        take(d, outcome)
-    _take_orders(d)
+        take(ctx, outcome)
+    _take_orders(ctx)
     if news.look is not None:
-        _prepare(d)
+        _prepare(ctx)
     if news.turn:
-        notice_lanes(d)
-        notice_logs(d)
-        notice_rests(d)
-    look = d.state.look
+        notice_lanes(ctx)
+        notice_logs(ctx)
+        notice_rests(ctx)
+    look = ctx.state.look
     # What a lane must be asked first may change everything: a decision follows it.
-    waits = any(isinstance(it, (Finish, Release)) for it in d.commands)
-    if d.dirty and look is not None and not waits:
-        d.dirty = False
-        decide(d, look)
-    if d.dirty != d.state.undecided:
-        d.note(undecided=d.dirty)
-    follow_sources(d)
-    if news.measured is not None or d.state.config is not state.config:
-        follow_pace(d)
-    return d.state, d.commands
+    waits = any(isinstance(it, (Finish, Release)) for it in ctx.commands)
+    if ctx.dirty and look is not None and not waits:
+        ctx.dirty = False
+        decide(ctx, look)
+    if ctx.dirty != ctx.state.undecided:
+        ctx.update(undecided=ctx.dirty)
+    follow_sources(ctx)
+    if news.measured is not None or ctx.state.config is not state.config:
+        follow_pace(ctx)
+    return ctx.state, ctx.commands
 
 
-def _prepare(d: Draft) -> None:
-    look, before = d.news.look, d.state.look
+def _prepare(ctx: StepContext) -> None:
+    look, before = ctx.news.look, ctx.state.look
     assert look is not None
     if before is not None and look.began <= before.began:
         # It says nothing that is not known by now.
         return
-    if look.plan.refusals and d.state.begun:
+    if look.plan.refusals and ctx.state.begun:
         why = "; ".join(look.plan.refusals)
-        if why != d.state.refused_plan:
-            d.emit("plan_refused", why)
-        d.note(refused_plan=why)
-        d.ask_anew()
+        if why != ctx.state.refused_plan:
+            ctx.emit("plan_refused", why)
+        ctx.update(refused_plan=why)
+        ctx.retry_discovery()
     else:
-        d.do(Prepare(look))
+        ctx.command(Prepare(look))
 
 
-def _take_orders(d: Draft) -> None:
+def _take_orders(ctx: StepContext) -> None:
     """Apply orders: new settings, pauses, sources that leave, a requested discovery."""
-    state, news = d.state, d.news
+    state, news = ctx.state, ctx.news
     if (state.paused, state.leaving, state.parts) != (news.paused, news.leaving, news.parts):
-        d.note(paused=dict(news.paused), leaving=news.leaving, parts=dict(news.parts))
-        d.dirty = True
+        ctx.update(paused=dict(news.paused), leaving=news.leaving, parts=dict(news.parts))
+        ctx.dirty = True
     if state.config is not news.config:
         # Nothing is decided any more from the old config's snapshot.
-        d.note(config=news.config, look=None)
-        d.dirty = True
-        d.emit("reloaded", "the config was read again, and is in force")
-        d.look_again()
+        ctx.update(config=news.config, look=None)
+        ctx.dirty = True
+        ctx.emit("reloaded", "the config was read again, and is in force")
+        ctx.request_discovery()
     if news.again:
-        d.look_again()
+        ctx.request_discovery()
     if news.look_failed:
-        d.ask_anew()
+        ctx.retry_discovery()

@@ -14,7 +14,7 @@ from aggregator.plan.lifecycle.stage import TRANSITIONS, Stage, Way
 from aggregator.plan.lifecycle.state import LaneLife, LaneOver, Partition, State
 
 
-class Draft:
+class StepContext:
     """What the parts of a step change. `dirty`: a decision must follow."""
 
     def __init__(self, state: State, news: News, now: float) -> None:
@@ -38,32 +38,32 @@ class Draft:
         """The commands so far."""
         return tuple(self._commands)
 
-    def note(self, **changes: Any) -> None:
+    def update(self, **changes: Any) -> None:
         """Change fields of the state."""
         self._state = replace(self.state, **changes)
 
-    def do(self, command: Command) -> None:
+    def command(self, command: Command) -> None:
         """Add a command."""
         self._commands.append(command)
 
     def emit(self, kind: str, message: str, fields: Mapping[str, str | int] | None = None) -> None:
         """Emit an event."""
-        self.do(Emit(Event(kind, message, fields or {}, self.news.at)))
+        self.command(Emit(Event(kind, message, fields or {}, self.news.at)))
 
-    def look_again(self) -> None:
+    def request_discovery(self) -> None:
         """Request discovery; one that has begun already does not count."""
         if self.state.asked_at is None:
-            self.note(asked_at=self.now)
-            self.do(LookAgain())
+            self.update(asked_at=self.now)
+            self.command(LookAgain())
 
-    def ask_anew(self) -> None:
+    def retry_discovery(self) -> None:
         """Discovery failed: if one is awaited, request another."""
         if self.state.asked_at is not None:
-            self.note(asked_at=None)
-            self.look_again()
+            self.update(asked_at=None)
+            self.request_discovery()
 
     def at(self, sp: SourcePartition) -> Partition:
-        """A partition as it is by now."""
+        """A partition in its current state."""
         known = self._state.partitions if self._partitions is None else self._partitions
         return known.get(sp, Partition())
 
@@ -94,7 +94,7 @@ class Draft:
             lanes[name] = life
         if over is not None:
             ended[name] = over
-        self.note(lanes=lanes, over=ended)
+        self.update(lanes=lanes, over=ended)
 
     def _put(self, sp: SourcePartition, partition: Partition) -> None:
         if self.at(sp) == partition:

@@ -22,11 +22,11 @@ Policy = Literal["stop", "skip", "restart"]
 OF_IDENTITY = (GapKind.TOPIC_RECREATED, GapKind.CLUSTER_CHANGED, GapKind.TOPIC_GONE)
 """What is behind the name is not what the position belongs to."""
 OF_ANOTHER_LOG = (*OF_IDENTITY, GapKind.FOREIGN_ORIGIN)
-"""Who creates topics again on purpose has such findings."""
+"""Causes that are expected where topics are created again on purpose."""
 
 
 class Decision(StrEnum):
-    """What is done about a gap; `accept` is what a person says by hand, and does as `skip`."""
+    """What is done about a gap; `accept` is a manual decision with the effect of `skip`."""
 
     STOP = "stop"
     SKIP = "skip"
@@ -55,7 +55,7 @@ class GapRecord:
     note: str = ""
 
     def closed(self, how: str, at: datetime) -> GapRecord:
-        """The record after something else than a policy has settled the gap."""
+        """The record after the gap was settled by something other than a policy."""
         return replace(self, decided_at=at, resolved=True, note=how)
 
     def accepted(self, at: datetime) -> GapRecord:
@@ -109,7 +109,7 @@ def decide(kind: GapKind, policy: Policy, accepted: bool = False) -> Decision:
 def resume_at(gap: Gap, log: OffsetRange | None) -> int | None:
     """Where a partition continues; None where there is nothing to read.
 
-    After a loss, or what cannot be read: behind it. In a log that was truncated: where it ended
+    After a loss, or what cannot be read: after it. In a log that was truncated: where it ended
     when that was found, since all that came later is new. In a log that is another one: at its
     earliest. Where the hub holds records of another log: where it is, whatever the log has lost
     meanwhile is a gap of its own.
@@ -128,7 +128,7 @@ def resume_at(gap: Gap, log: OffsetRange | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class GapSight:
-    """What is known when gaps are decided about.
+    """The inputs of decisions about gaps.
 
     `policies` is each source's `on_gap`; `selected` every partition that the routes name. About a
     partition in `busy` nothing is decided yet: it runs, or is being recovered. Nor about one in
@@ -188,7 +188,7 @@ class _Planning:
         self.found = {gap.partition for gap in start.gaps}
 
     def settle(self, gap: Gap, record: GapRecord | None) -> None:
-        """Decide about a gap that is there now."""
+        """Decide about a gap that exists now."""
         sp, sight = gap.partition, self.sight
         log = sight.observed.reach(sp)
         if record is not None:
@@ -233,7 +233,7 @@ class _Planning:
                 self.moves[sp] = at
 
     def follow(self, record: GapRecord) -> None:
-        """Look after a gap that the logs alone would not show any more, while it is not settled."""
+        """Track an unsettled gap that the logs alone no longer show."""
         sp, sight = record.gap.partition, self.sight
         if record.gap.kind is GapKind.FOREIGN_ORIGIN and sp in self.found:
             # In another log its position says nothing: that is settled first.
@@ -317,7 +317,7 @@ class _Planning:
 
 
 def _with_what_was_known(gap: Gap, before: Gap) -> Gap:
-    """The gap as found now, with what an earlier look knew better of the same gap."""
+    """The gap as found now, with what an earlier discovery knew better of it."""
     if gap.kind is GapKind.BEYOND_END:
         # Since then the log has grown, by new records.
         return replace(gap, start=min(gap.start, before.start), reason=before.reason)

@@ -79,7 +79,7 @@ def recovered_positions(
     for sp, ranges in found.items():
         at, top = positions[sp], ranges[-1][1]
         if (log := logs.get(sp)) is not None:
-            # What was deleted meanwhile cannot be looked through; `plan_losses` names it.
+            # What was deleted meanwhile cannot be read; `plan_losses` names it.
             at = max(at, min(log.earliest, top))
         for start, end in ranges:
             if start <= at < end:
@@ -119,7 +119,7 @@ def highest(found: Mapping[SourcePartition, Ranges]) -> dict[SourcePartition, in
 def counts_below(
     found: Mapping[SourcePartition, Ranges], logs: Mapping[SourcePartition, OffsetRange]
 ) -> dict[SourcePartition, int]:
-    """Of how many offsets that the source has deleted the hub holds the record."""
+    """How many offsets deleted at the source the hub holds the record of."""
     return {
         sp: sum(max(0, min(end, logs[sp].earliest) - start) for start, end in ranges)
         for sp, ranges in found.items()

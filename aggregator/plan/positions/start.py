@@ -70,7 +70,7 @@ class StartPlan:
     """Start positions; gaps; and every partition that is held back with the reason why.
 
     Each selected partition is either in `positions` or in `held`; each gap's partition is held.
-    Of those in `unread` this look could not read an offset that it takes: the next one may.
+    For those in `unread` discovery could not read a needed offset: the next one may.
     """
 
     positions: Positions
@@ -81,7 +81,7 @@ class StartPlan:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What a try to read a log from a position on has met.
+    """The result of trying to read a log from a position on.
 
     `end` is the first offset behind what cannot be read: the position itself where nothing is
     damaged, None where it was not found.

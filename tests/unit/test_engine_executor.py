@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aggregator.config import load_text
-from aggregator.engine.executor import Hands
+from aggregator.engine.executor import CommandExecutor
 from aggregator.model.errors import AggregatorError, CheckpointConflictError, CheckpointError
 from aggregator.model.events import Event
 from aggregator.model.values import Lane, Positions, SourcePartition
@@ -36,7 +36,7 @@ class World:
         )
         nobody: Any = None
         self.events: list[Event] = []
-        self.hands = Hands(
+        self.executor = CommandExecutor(
             edge,
             nobody,
             edge,
@@ -61,7 +61,7 @@ class World:
         return call
 
     def do(self, *commands: Command) -> list[Outcome]:
-        return self.hands.carry_out(commands, self.config)
+        return self.executor.carry_out(commands, self.config)
 
 
 @pytest.fixture
