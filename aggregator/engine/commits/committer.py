@@ -126,8 +126,7 @@ class Commits:
             self.positions = self.positions.merged(positions)
 
     def moved(self, positions: Positions, why: str = "gaps") -> None:
-        """Commit positions that were decided on, under the ids of the last discovery; the lane is
-        `why`.
+        """Commit decided positions under the ids of the last discovery; the lane is `why`.
 
         The hub's ends of now bound them: older records by these names, of a deleted topic, are
         never taken for them. Raises as `recovered` does.

@@ -37,13 +37,13 @@ from aggregator.status.schema import BackfillStatus
 from aggregator.store.lease.writer import lost_seconds
 
 SETTLE_SECONDS = 1.0
-"""The hub is not asked before: a request of an instance that died may still be under way."""
+"""The hub is not asked before: a request of a dead instance may still be in flight."""
 TICK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """Why a backfill waits after a failed try, until when, and where it stood then."""
+    """Why a backfill waits after a failed try, until when, and its position then."""
 
     reason: str
     until: float
@@ -68,7 +68,7 @@ class Backfills:
         self._not_before = time.monotonic() + SETTLE_SECONDS
 
     def load(self) -> None:
-        """Take what was ordered up to now; CheckpointError when it cannot be read."""
+        """Load what was ordered so far; CheckpointError when it cannot be read."""
         self._all = self._table.load()
 
     @property
@@ -97,11 +97,11 @@ class Backfills:
         return self._try is not None or bool(left)
 
     def statuses(self) -> tuple[BackfillStatus, ...]:
-        """How each one is, as it is shown."""
+        """The status of each."""
         return tuple(self.status(it) for it in worth_showing(self._newest()))
 
     def status(self, backfill: Backfill) -> BackfillStatus:
-        """How one is, as it is shown."""
+        """The status of one."""
         name, work = backfill.id, self._try
         if not backfill.is_active:
             return backfill_status(backfill)
@@ -120,7 +120,7 @@ class Backfills:
         return backfill_status(backfill, doing, reason)
 
     def order(self, backfill: Backfill) -> Backfill:
-        """Note a backfill, which begins when its turn has come; returns it with its id.
+        """Store a backfill, which begins when its turn has come; returns it with its id.
 
         Raises RefusedError when another one reads its range, CheckpointError when it cannot be
         noted.
@@ -136,7 +136,7 @@ class Backfills:
         return ordered
 
     def cancel(self, name: str) -> Backfill:
-        """Read no more of a backfill; what was written stays. Raises as `order` does."""
+        """Cancel a backfill; what was written stays. Raises as `order` does."""
         backfill = find_active(self._all, name)
         work = self._try
         if work is not None and work.backfill.id == name:
@@ -222,7 +222,7 @@ class Backfills:
             if scanned is None or (sight is None and work.after is None):
                 return
             if work.after is not None or (sight is not None and self._is_stale(work, sight)):
-                # What speaks against it by now is said when it is begun again.
+                # Reasons against it by now are reported when it begins again.
                 self._try = None
                 return
             if scanned.foreign:
@@ -251,7 +251,7 @@ class Backfills:
         if sight is not None and work.after is None:
             self._look_for_an_end(work, sight, now)
         if work.after is not BackfillState.FAILED:
-            # Of a log that is another one by now nothing is believed.
+            # If the log has been replaced, nothing of the scan is trusted.
             work.take(report)
         if not query.active:
             failure = query.failure() or "its query has ended"
@@ -338,7 +338,7 @@ class Backfills:
         self._tell("backfill_failed", words, backfill)
 
     def _put_or_tell(self, backfill: Backfill) -> Backfill:
-        """Note how a backfill is; what cannot be written is written with the next change."""
+        """Store the state of a backfill; a failed write is made up by the next change."""
         try:
             return self._put(backfill)
         except CheckpointError as error:
@@ -358,7 +358,7 @@ class Backfills:
 
 
 def _why_not(backfill: Backfill, sight: BackfillSight) -> str:
-    """Why a backfill is not to be read now, in words; "" when it is."""
+    """Why a backfill must not be read now, in words; "" when it may."""
     if not sight.routes(backfill):
         return "waits: its topic is not selected now, or its source does not answer"
     left = [part.partition for part in backfill.parts if part.left]

@@ -77,7 +77,7 @@ def fail_back(
     """Resume the source, wait until the hub has all of it, write the config, set its positions.
 
     `raw` is the YAML of the config. Raises ClusterError when one of the two clusters gives no
-    answer, RefusedError when the way back cannot be planned, FailoverError when it takes too long.
+    answer, RefusedError when the failback cannot be planned, FailoverError when it takes too long.
     """
     config.chosen(alias)
     if alias not in (raw.get("sources") or {}):
@@ -163,7 +163,7 @@ def _forward(
 
 
 def _checked(made: Config) -> tuple[list[str], list[str]]:
-    """What the way back is refused for, and warned of, by its own plan."""
+    """The refusals and warnings of the failback's own plan."""
     prepared = prepare(made)
     failed = [str(it) for it in prepared.discovery.failed.values()]
     if failed:
@@ -211,7 +211,7 @@ def _positions_step(
 
 
 def _left_at_hub(config: Config, starts: Mapping[str, Mapping[int, int]]) -> list[str]:
-    """That the hub holds records of its own before where the way back begins: it leaves them out.
+    """Notes on the hub's own records before the start of the failback, which leaves them out.
 
     People decide about them, so this looks at the newest alone, and for a while.
     """

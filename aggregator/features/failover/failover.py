@@ -43,7 +43,7 @@ SetPaused = Callable[[str, bool], object]
 
 
 class FailoverError(AggregatorError):
-    """It was not done in time; what was done by then is done."""
+    """It was not done in time; the steps done by then stay done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class FailoverRules:
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """What became of the groups of a source; `failed` says why one was not taken over."""
+    """The outcome for the groups of a source; `failed` says why one was not cut over."""
 
     reports: tuple[GroupReport, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class _Groups:
 
 @dataclass(frozen=True, slots=True)
 class Sighted:
-    """What was found of the source and the hub. `ends` of a dead source are the last known ones."""
+    """The state of the source and the hub. `ends` of a dead source are the last known ones."""
 
     alive: bool
     reason: str
@@ -191,7 +191,7 @@ def ends_back(config: Config, found: Sighted) -> Mapping[TopicPartition, int]:
     for sp, entry in copied.items():
         bound = fitting(proven[sp], found.hub_id, logs)
         if not bound.hub_ends:
-            # What came last came before the history begins, or was never copied by us.
+            # The last record came before the history begins, or was never copied by us.
             own = entry.snapshot
             bound = fitting(ProvenBound(own.hub_ends, hub_id=own.cluster_id), found.hub_id, logs)
         bounds.append(bound.hub_ends)

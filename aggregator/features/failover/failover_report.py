@@ -14,7 +14,7 @@ from aggregator.status.schema import Document
 
 
 class StepState(StrEnum):
-    """What became of a step."""
+    """The outcome of a step."""
 
     DONE = "done"
     WAS_DONE = "was done"
@@ -86,7 +86,7 @@ class FailoverReport(Document):
 
 
 class FailbackReport(Document):
-    """The way back to a source: the config that copies the hub's own records to it."""
+    """A failback to a source: the config that copies the hub's own records to it."""
 
     name: str
     source: str

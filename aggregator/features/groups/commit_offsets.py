@@ -36,7 +36,7 @@ def applied(
     rules: ApplyRules,
     state: str,
 ) -> GroupReport:
-    """Commit the places of a group at the hub, as far as the rules allow; `hub` is its client.
+    """Commit the offsets of a group at the hub, as far as the rules allow; `hub` is its client.
 
     `state` is that of the group at the hub, "" where it is not; one that has members by now is
     refused by the hub itself. Does nothing the second time. Raises ClusterError when the hub does
@@ -97,7 +97,7 @@ def _row(
 def _written(
     hub: ClusterAdmin, group: str, rows: Sequence[GroupAtHub], mark: str, timeout: float
 ) -> list[GroupAtHub]:
-    """The rows with what became of them; a topic at a time, so that one does not hold up others."""
+    """The rows with their outcome; a topic at a time, so that one does not hold up others."""
     wanted: dict[str, dict[TopicPartition, int]] = {}
     for row in rows:
         if row.verdict is PlaceVerdict.WRITE:

@@ -48,11 +48,11 @@ TextSink = Callable[[str], None]
 Found = tuple[SourceGroup, ...] | ClusterError
 """A group at its sources, or why one of these does not answer."""
 Outcome = GroupReport | AggregatorError
-"""What became of a group."""
+"""The outcome for a group."""
 
 
 class CutoverError(AggregatorError):
-    """The group did not come over in time; nothing was written."""
+    """The group was not cut over in time; nothing was written."""
 
 
 def translate_group(
@@ -115,10 +115,10 @@ class Moving:
     leave_moved: bool = False
 
     def all_of(self, groups: Mapping[str, Sequence[str]]) -> dict[str, Outcome]:
-        """What became of each group, given with its sources: none is in the way of another.
+        """The outcome of each group, given with its sources; a failure affects that group alone.
 
-        Those that `leave_moved` means are absent. Raises CutoverError when the waiting takes too
-        long, ClusterError and CheckpointError when something that all need does not answer.
+        Groups left alone by `leave_moved` are absent. Raises CutoverError when the waiting takes
+        too long, ClusterError and CheckpointError when something that all need does not answer.
         """
         if not groups:
             return {}
@@ -153,7 +153,7 @@ class Moving:
     def _at_rest(
         self, sight: GroupSight, groups: Mapping[str, Sequence[str]], found: Mapping[str, Found]
     ) -> dict[str, Found]:
-        """The groups once none has active members of those that have committed something."""
+        """Wait until no group with commits has active members; returns the groups."""
         while True:
             states = states_at(self.config, sight.aliases)
             active = [
@@ -222,7 +222,7 @@ class Moving:
 
     @property
     def _until(self) -> float:
-        """By when the hub is read: what was waited for is not to be in vain."""
+        """The deadline for reading the hub: long enough that the wait before was not in vain."""
         return max(self.deadline, time.monotonic() + POLL_SECONDS)
 
     def _progress(self, now: ReadProgress) -> None:
@@ -258,7 +258,7 @@ def _limits(
 
 
 def _written_late(ledger: Ledger) -> frozenset[SourcePartition]:
-    """Partitions of which a record that the hub had refused was, or may have been, tried again."""
+    """Partitions of which a quarantined record was, or may have been, retried."""
     late = (RecordState.RETRIED, RecordState.TRYING)
     entries = ledger.select(Filter(), retried=True)
     return frozenset(it.record.origin.partition for it in entries if it.state in late)

@@ -40,7 +40,7 @@ GROUP_HINT = "allow READ on the group"
 
 
 def group_states(admin: ClusterAdmin, timeout: float) -> dict[str, str]:
-    """Every group that we may see -> its state, as `STABLE` or `EMPTY`.
+    """Every visible group -> its state, such as `STABLE` or `EMPTY`.
 
     From the list of groups, as a description does not know every kind of group. Raises ClusterError
     when a broker does not list its own.
@@ -84,9 +84,9 @@ def committed_by_all(
     partitions: Collection[TopicPartition],
     timeout: float,
 ) -> tuple[dict[str, dict[TopicPartition, int]], dict[str, ClusterError]]:
-    """What each group has committed; and of a group that we cannot ask for it, why.
+    """What each group has committed; and for a group that cannot be queried, why.
 
-    A right that is missing is one group's own matter. Raises ClusterError when the cluster answers
+    A missing right affects one group only. Raises ClusterError when the cluster answers
     nothing at all.
     """
     offsets: dict[str, dict[TopicPartition, int]] = {}

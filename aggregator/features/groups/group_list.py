@@ -1,4 +1,4 @@
-"""The groups of the sources, in a list."""
+"""Lists the consumer groups of the sources."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class _Done:
         return self.commits == commits and self.sight.is_like(sight)
 
     def floors(self, commits: Mapping[str, Offsets], sight: GroupSight) -> Offsets:
-        """Below these hub offsets there is nothing, when the group has only gone forward since."""
+        """Hub offsets below which nothing can be found if the group has only moved forward."""
         forward = self.commits.keys() == commits.keys() and all(
             own.keys() == commits[alias].keys()
             and all(commits[alias][tp] >= at for tp, at in own.items())
@@ -103,7 +103,7 @@ class _Done:
 
 
 class GroupSync(Service):
-    """Keeps groups up at the hub, for the sources whose config asks for it, until it is stopped."""
+    """Keeps groups in sync at the hub, for the sources whose config enables it."""
 
     name = "group_sync"
 
@@ -128,7 +128,7 @@ class GroupSync(Service):
 
     @classmethod
     def of(cls, given: Resources) -> Self:
-        """That of a run."""
+        """The one of a run."""
         return cls(given.emit)
 
     def follow(self, now: Now) -> None:

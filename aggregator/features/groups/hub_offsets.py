@@ -44,14 +44,14 @@ Commits = Mapping[str, Mapping[TopicPartition, int]]
 """Source (alias) -> what the group has committed there; a partition without a commit is absent."""
 
 FAR = 2**63
-"""Behind every offset."""
+"""Higher than every offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class OriginFeed:
     """What one source partition says about one hub partition.
 
-    `commit` is the next record that the group wants of it. Nothing of it from there on lies before
+    `commit` is the next record that the group reads of it. Nothing of it from there on lies before
     `lower` in the hub partition, and nothing before `commit` lies at `upper` or behind; None when
     that is not proven. `in_order` is False when its records may have been written in another order,
     as by positions that were set back.
@@ -89,9 +89,9 @@ class HubScan:
         self.done = self.start >= self.end
         self.counted = True
         self.read = 0
-        """Records that were handed in."""
+        """The number of records taken."""
         self.again = 0
-        """How many are read again, of those that were handed in."""
+        """How many of the taken records are read again."""
         self._feeds = feeds
         self._most = FAR if most is None else most
         self._passed = self.end
@@ -148,7 +148,7 @@ def _behind(feed: OriginFeed) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KnownPosition:
-    """What the checkpoint says of a source partition: its position, and what that counts in."""
+    """A source partition in the checkpoint: its position, and the log that it counts in."""
 
     position: int
     log: LogId = UNKNOWN_LOG
@@ -257,7 +257,7 @@ class HubPlace:
 
 
 def unread_losses(commits: Mapping[SourcePartition, int], gaps: Iterable[Gap]) -> int:
-    """How many gaps have offsets that the group has not read: of them it gets nothing anywhere."""
+    """How many gaps have offsets that the group has not read: these records are lost for it."""
     return sum(
         gap.lost != 0 and (gap.end is None or gap.end > commits[gap.partition])
         for gap in gaps
@@ -280,7 +280,7 @@ def mark_of(name: str, commits: Commits) -> str:
 
 
 class PlaceVerdict(StrEnum):
-    """What becomes of a place."""
+    """The decision about a place."""
 
     WRITE = "write"
     SAME = "same"
@@ -350,7 +350,7 @@ IDLE = ("EMPTY", "DEAD", "")
 
 
 def is_active(state: str) -> bool:
-    """Whether a group in this state has members. A state that is not known is taken for one."""
+    """Whether a group in this state has members. An unknown state counts as having some."""
     return state.upper() not in IDLE
 
 
@@ -359,7 +359,7 @@ OWN_PREFIX = "aggregator-"
 
 
 def matching(groups: Iterable[str], include: Sequence[str], exclude: Sequence[str]) -> list[str]:
-    """The groups that the patterns take: of whole names, and exclude wins, as with topics.
+    """The groups that the patterns select: whole names, and exclude wins, as with topics.
 
     Those that aggregations publish belong to no consumer, so a pattern does not match them.
     """

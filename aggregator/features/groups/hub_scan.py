@@ -26,14 +26,14 @@ FETCH = {"queued.max.messages.kbytes": 16_384}
 
 @dataclass(frozen=True, slots=True)
 class ReadProgress:
-    """How far the reading is: records read, and offsets that are left at most."""
+    """The progress of reading: records read, and the most offsets that are left."""
 
     read: int
     left: int
 
 
 class Scan(Protocol):
-    """What takes the records of a hub partition, from `start` on, until it is `done`."""
+    """A consumer of a hub partition's records, from `start` on, until it is `done`."""
 
     @property
     def start(self) -> int:
@@ -41,7 +41,7 @@ class Scan(Protocol):
 
     @property
     def end(self) -> int:
-        """No record from here on is wanted."""
+        """No record from here on is needed."""
 
     @property
     def read(self) -> int:

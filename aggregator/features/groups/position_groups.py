@@ -1,6 +1,6 @@
 """Publishes committed positions as a consumer group at each source, for lag exporters and UIs.
 
-For others to look at only: nothing is ever read from it. Each source has a thread of its own, so
+For display only: nothing is ever read back. Each source has a thread of its own, so
 that one that hangs, or refuses it, delays no other.
 """
 
@@ -62,7 +62,7 @@ class GroupPublisher:
     def _publish(self) -> None:
         wanted = self._wanted
         news = {tp: at for tp, at in wanted.items() if self._committed.get(tp) != at}
-        # No client comes of its settings, perhaps. A file that they name may be mended.
+        # Perhaps its settings are invalid. A file that they name may be fixed.
         self._admin = admin = self._admin or open_admin(self.config, self._alias)
         if news:
             timeout = self.config.supervision.connect_timeout

@@ -1,4 +1,4 @@
-"""Where the content of a quarantined record is taken from, and which partition it goes to."""
+"""Finds the content of a quarantined record, and the partition that it goes to."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Content:
 def content_of(config: Config, reader: QuarantineReader, record: Quarantined) -> Content | str:
     """The record, from the quarantine topic if it is there whole, else from its source.
 
-    Or why it cannot be had. Raises ClusterError when the hub does not answer.
+    Or why it is not available. Raises ClusterError when the hub does not answer.
     """
     place = reader.place
     raw = reader.read_one(HUB, place, record.at)

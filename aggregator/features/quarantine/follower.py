@@ -27,7 +27,7 @@ from aggregator.status.schema import QuarantineStatus
 
 POLL_RECORDS = 1_000
 POLL_SECONDS = 0.25
-"""Also how long a clean stop waits for it at most."""
+"""Also the longest that a clean stop waits for it."""
 RETRY_SECONDS = 1.0
 STOP_SECONDS = 3.0
 STOP_POLL_SECONDS = 0.02
@@ -64,7 +64,7 @@ class QuarantineWatch(Service):
 
     @classmethod
     def of(cls, given: Resources) -> Self:
-        """That of a run."""
+        """The one of a run."""
         return cls(given.in_force.config, given.emit, given.hub)
 
     def status(self) -> QuarantineStatus:
@@ -74,7 +74,7 @@ class QuarantineWatch(Service):
     def start(self) -> None:
         """Begin to follow the topic from its end. ClusterError when the hub does not answer."""
         log = quarantine_log(self._config, self._hub, self._config.supervision.connect_timeout)
-        # There may be no such topic yet: then all that it will hold is new.
+        # The topic may not exist yet: then all that it will hold is new.
         self._from = OFFSET_BEGINNING if log is None else log.latest
         self._loop.start()
 
@@ -108,7 +108,7 @@ class QuarantineWatch(Service):
                     self._tell()
 
     def _take(self, polled: Polled) -> bool:
-        """Count what has come; False while there is no such topic."""
+        """Count new records; False while the topic does not exist."""
         for _, message in polled.records:
             raw = to_raw(message)
             if isinstance(item := parse(raw), Quarantined):

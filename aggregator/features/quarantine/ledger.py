@@ -25,7 +25,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which records are meant; None is any."""
+    """A filter for records; None is any."""
 
     source: str | None = None
     topic: str | None = None
@@ -33,7 +33,7 @@ class Filter:
     origins: frozenset[Origin] | None = None
 
     def takes(self, record: Quarantined) -> bool:
-        """Whether a record is meant."""
+        """Whether a record matches."""
         return (
             self.source in (None, record.origin.partition.cluster)
             and self.topic in (None, record.origin.partition.topic)
@@ -54,7 +54,7 @@ class Ledger:
         self.newest_ms = 0
 
     def clear(self) -> None:
-        """Know nothing: the topic is another one, or lost its end."""
+        """Start over: the topic is another one, or lost its end."""
         for known in (self._entries, self._since, self._untimed):
             known.clear()
         self.next_offset = self.newest_ms = 0
@@ -82,8 +82,8 @@ class Ledger:
         return len(self._entries)
 
     def select(self, wanted: Filter, *, retried: bool) -> Iterator[LedgerEntry]:
-        """The entries that are meant, in the order of their arrival; `retried` ones on demand."""
-        # Of now: another thread may read on meanwhile.
+        """The matching entries, in the order of their arrival; `retried` ones on demand."""
+        # A copy: another thread may keep reading meanwhile.
         for entry in list(self._entries.values()):
             if wanted.takes(entry.record) and (retried or entry.state is not RecordState.RETRIED):
                 yield entry

@@ -20,7 +20,7 @@ def opened(
     place: TopicPartition | None = None,
     since_ms: int | None = None,
 ) -> Iterator[tuple[ClusterAdmin, QuarantineReader, Ledger]]:
-    """What reads and writes the topic, and the ledger: a new one, or one that is read on.
+    """The reader and the writer of the topic, and the ledger: a new one, or one that is continued.
 
     Of the quarantine topic, if `place` is no other. A new one begins with what arrived at
     `since_ms`. Raises ClusterError when the hub does not answer, or refuses.
@@ -38,7 +38,7 @@ def opened_duplicates(
 
 
 def chosen_of(ledger: Ledger, wanted: Filter) -> tuple[list[LedgerEntry], list[str]]:
-    """Those that can be tried again, and origins that were named and cannot."""
+    """The entries that can be retried, and named origins that cannot."""
     chosen = list(ledger.select(wanted, retried=False))
     found = {it.record.origin for it in chosen}
     return chosen, sorted(str(it) for it in wanted.origins or () if it not in found)

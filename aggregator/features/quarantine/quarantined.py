@@ -33,7 +33,7 @@ class QuarantinedRecord(Document):
 
 
 class QuarantineReport(Document):
-    """The newest of the records that fit, the oldest of them first; `states` counts them all."""
+    """The newest matching records, the oldest of them first; `states` counts all that match."""
 
     topic: str
     states: dict[str, int]
@@ -41,7 +41,7 @@ class QuarantineReport(Document):
 
 
 class RetryRow(Document):
-    """What became of one record, or with a dry run would."""
+    """The outcome for one record, or in a dry run the expected one."""
 
     origin: str
     hub_topic: str
@@ -50,7 +50,7 @@ class RetryRow(Document):
 
 
 class RetryReport(Document):
-    """All that were to be tried."""
+    """All records to retry."""
 
     dry_run: bool
     records: tuple[RetryRow, ...]

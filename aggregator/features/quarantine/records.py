@@ -35,7 +35,7 @@ _ORIGIN = re.compile(r"([^/]+)/(.+)-(\d+)@(\d+)")
 
 
 class RecordState(StrEnum):
-    """What became of a quarantined record; all but OPEN come from a note.
+    """The state of a quarantined record; all but OPEN come from a note.
 
     TRYING: an attempt is about to write it to its hub topic, or ended without an outcome.
     """
@@ -115,7 +115,7 @@ class Note:
 
 
 def parse(raw: Raw) -> Quarantined | Note | None:
-    """What a record of the quarantine topic is; None for one that is not ours."""
+    """Parse a record of the quarantine topic; None for one that is not ours."""
     if (ours := _ours(raw)) is None:
         return _note(raw, dict(raw.headers))
     origin = origin_of(raw)
@@ -165,7 +165,7 @@ def parse_origin(text: str) -> Origin | None:
 
 
 def _ours(raw: Raw) -> Sequence[Header] | None:
-    """All that was put behind the own headers of a quarantined record; None for any other one."""
+    """All headers added after the own ones of a quarantined record; None for any other one."""
     for names in (
         (*QUARANTINE_HEADERS, *ORIGIN_HEADERS),
         (*QUARANTINE_HEADERS, QUARANTINE_TIMESTAMP, ORIGIN_HEADER),

@@ -1,4 +1,4 @@
-"""Tries quarantined records again: each is written to its hub topic once, or stays where it is.
+"""Retries quarantined records: each is written to its hub topic once, or stays where it is.
 
 Before a record is written, a note in the quarantine topic says so, and where the hub partition
 ends; afterwards another one says how it went. So a later attempt after one of unknown outcome knows
@@ -38,12 +38,12 @@ NOT_DELIVERED = (
 )
 """Errors after which it is unknown whether the record was written."""
 NEVER_AGAIN = {"enable.idempotence": False, "retries": 0}
-"""By the timestamp of an old record the hub forgets who has sent it, and takes it a second time."""
+"""With the timestamp of an old record the hub forgets its producer, and accepts it twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryOutcome:
-    """What became of one record. RETRIED: the hub topic has it now."""
+    """The outcome for one record. RETRIED: the hub topic has it now."""
 
     record: Quarantined
     state: RecordState
@@ -95,7 +95,7 @@ class Retry:
             )
         deduped = self._config.topics.rules_for(record.hub_topic).dedup.is_on
         if deduped and record.kind in set(PoisonReason) and not overwrite:
-            # The event of a refused record is not known as one: that of another source is written.
+            # The event of a refused record is not remembered: that of another source is written.
             reason = f"hub topic {record.hub_topic} has each event once, and may hold that of its"
             return RetryOutcome(
                 record, RecordState.OPEN, f"{reason} event; --overwrite writes it all the same"
