@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2
 from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT_FILE
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.extras.notebook.protobuf_structs import (
@@ -26,6 +26,8 @@ from aggregator.features.peek.proto_text import descriptor_of
 from aggregator.features.peek.protobuf_value import ProtoFile, class_of, parsed, plain, split
 from aggregator.kafka.registry import Schema
 from aggregator.model.errors import AggregatorError
+from support.examples import examples
+from support.odd_protobuf import Message, file_of, same_message, schemas
 
 ADDRESS = 'syntax = "proto3"; package shop; message Address { string city = 1; }'
 ORDER = """\
@@ -170,6 +172,11 @@ def test_the_text_of_protobufs_second_language_and_of_editions_is_read() -> None
         ("message A { int32 n 1; }", "'n' is in|'1' is in"),
         ("message A { Missing m = 1; }", "cannot be used"),
         ("message A { optional group G = 1 { } }", "groups of Protobuf are not decoded"),
+        (
+            'edition = "2023"; message B {} '
+            "message A { B b = 1 [features.message_encoding = DELIMITED]; }",
+            "groups of Protobuf are not decoded",
+        ),
         ("message A { int32 n = x; }", "invalid literal"),
         ("", "no such message"),
     ],
@@ -229,3 +236,51 @@ def test_a_type_that_holds_itself_ends() -> None:
     assert "fields" in struct_of(kind.DESCRIPTOR).fieldNames()
     found = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text))
     assert found.name == "google/protobuf/struct.proto"
+
+
+@given(schemas(1))
+@settings(examples(60))
+def test_what_a_message_of_any_shape_says_is_decoded(made: list[Message]) -> None:
+    (one,) = made
+    file = ProtoFile(file_of(one))
+    found = plain(parsed(b"\0" + one.content, file))
+    assert same_message(found, one.said), (found, one.said)
+    schema = Schema(4, "PROTOBUF", file.text, ())
+    said = decode(b"\0\0\0\0\4\0" + one.content, lambda _: schema)
+    assert (said.format, said.problem) == ("protobuf", "")
+
+
+@given(schemas(1), st.integers(1, 10), st.binary(min_size=1, max_size=5))
+@settings(examples(40))
+def test_as_arrow_it_says_the_same_and_what_is_broken_costs_itself_alone(
+    made: list[Message], cut: int, junk: bytes
+) -> None:
+    (one,) = made
+    files = [ProtoFile(file_of(one)), ProtoFile("message A { Missing m = 1; }")]
+    kind = message_of([(it, b"\0") for it in files], None)
+    whole = b"\0" + one.content
+    reading = reading_of(files, kind, framed=True)
+    found = batch(reading, [0, 0, 1, 0, 0], [whole, whole[:-cut], whole, junk, whole]).to_pylist()
+    for at in (0, 4):
+        assert same_message(found[at]["value"], one.said), (found[at], one.said)
+        assert found[at]["problem"] is None
+    assert "its schema cannot be used" in found[2]["problem"]
+    assert all((it["value"] is None) == bool(it["problem"]) for it in found)
+
+
+def test_messages_that_name_each_other_at_many_places_are_as_many_columns_as_a_table_has() -> None:
+    several = range(10)
+    fields = " ".join(f"M{it} f{it} = {it + 1};" for it in several)
+    declared = (f"message M{at} {{ int32 v = 99; {fields} }}" for at in several)
+    file = ProtoFile(f'syntax = "proto3"; {" ".join(declared)}')
+    kind = class_of(file, "M0")
+    shape = struct_of(kind.DESCRIPTOR)
+    assert len(shape.json()) < 500_000
+    one = kind(v=1)
+    one.f1.f2.f3.f4.f5.v = 2
+    reading = reading_of([file], kind, framed=False)
+    (found,) = batch(reading, [0], [one.SerializeToString()]).to_pylist()
+    deeper = found["value"]["f1"]["f2"]
+    while isinstance(deeper, dict):
+        deeper = deeper.get("f3") or deeper.get("f4") or deeper.get("f5") or deeper["v"]
+    assert '"v": 2' in deeper

@@ -59,6 +59,8 @@ _PYTHON: dict[str, DataType] = {
 }
 _NESTED = {"json": True}
 """Marks a message within itself: a type cannot hold itself, so it is shown as a text of JSON."""
+MOST_COLUMNS = 2_000
+"""As many as a table may have."""
 Fit = Callable[[Any], Any]
 
 
@@ -152,31 +154,56 @@ def batch(
     )
 
 
-def struct_of(kind: Any, above: frozenset[str] = frozenset()) -> StructType:
-    """The type of a message."""
+def struct_of(kind: Any) -> StructType:
+    """The type of a message. Where messages name each other at many places that it would have
+    more than `MOST_COLUMNS`, what is nested deepest is text.
+    """
+    made = _struct(kind, frozenset(), 1)
+    for deep in range(2, MOST_DEEP + 1):
+        wider = _struct(kind, frozenset(), deep)
+        if wider == made or _count(wider) > MOST_COLUMNS:
+            break
+        made = wider
+    return made
+
+
+def _count(of: DataType) -> int:
+    match of:
+        case StructType():
+            return sum(_count(it.dataType) for it in of.fields)
+        case ArrayType():
+            return _count(of.elementType)
+        case MapType():
+            return _count(of.valueType)
+    return 1
+
+
+def _struct(kind: Any, above: frozenset[str], deep: int) -> StructType:
+    """The type with `deep` levels of messages."""
     inner = above | {kind.full_name}
-    return StructType([_field(it, inner) for it in kind.fields])
+    return StructType([_field(it, inner, deep) for it in kind.fields])
 
 
-def _field(field: Any, above: frozenset[str]) -> StructField:
+def _field(field: Any, above: frozenset[str], deep: int) -> StructField:
     if is_map(field):
         parts = field.message_type.fields_by_name
-        key, value = _type(parts["key"], above), _type(parts["value"], above)
+        key, value = _type(parts["key"], above, deep), _type(parts["value"], above, deep)
         made: DataType = MapType(key.dataType, value.dataType)
         return StructField(field.name, made, metadata=value.metadata)
-    one = _type(field, above)
+    one = _type(field, above, deep)
     made = ArrayType(one.dataType) if field.is_repeated else one.dataType
     return StructField(field.name, made, metadata=one.metadata)
 
 
-def _type(field: Any, above: frozenset[str]) -> StructField:
+def _type(field: Any, above: frozenset[str], deep: int) -> StructField:
     kind = field.message_type
     if kind is None:
         names = {getattr(field, f"TYPE_{it.upper()}"): it for it in _PYTHON}
         return StructField(field.name, _PYTHON[names[field.type]])
     if kind.full_name == TIMESTAMP:
         return StructField(field.name, TimestampType())
-    inner = None if kind.full_name in above else struct_of(kind, above)
+    is_text = kind.full_name in above or deep == 1
+    inner = None if is_text else _struct(kind, above, deep - 1)
     # Nor has Arrow's way into Spark a struct without a field.
     if inner is None or not inner.fields:
         return StructField(field.name, StringType(), metadata=_NESTED)
@@ -187,7 +214,7 @@ def _plain(reading: ProtoReading, file: ProtoFile, payload: bytes) -> dict[str, 
     if not reading.framed:
         return plain(message(payload, class_of(file, reading.name)))
     found = parsed(payload, file)
-    name = found.DESCRIPTOR.full_name
+    name = type(found).DESCRIPTOR.full_name
     if name != reading.name:
         raise ValueError(f"is a {name}, and here are read {reading.name}; reader='{name}' reads it")
     return plain(found)

@@ -24,6 +24,7 @@ _SCALARS = {
     if name not in ("TYPE_GROUP", "TYPE_MESSAGE", "TYPE_ENUM")
 }
 _LABELS = {name.removeprefix("LABEL_").lower(): number for name, number in _FIELD.Label.items()}
+GROUPS = "groups of Protobuf are not decoded"
 _CLOSING = {"{": "}", "[": "]"}
 
 
@@ -39,6 +40,9 @@ class _Parser:
     def __init__(self, name: str, text: str) -> None:
         found = (it for it in _TOKEN.finditer(text) if it.lastgroup != "space")
         self._tokens = [it.group() for it in found]
+        for option, _, value in zip(self._tokens, self._tokens[1:], self._tokens[2:], strict=False):
+            if option.endswith("message_encoding") and value == "DELIMITED":
+                raise ValueError(GROUPS)
         self._at = 0
         self._file = descriptor_pb2.FileDescriptorProto(name=name, syntax="proto2")
 
@@ -116,7 +120,7 @@ class _Parser:
             field.proto3_optional = word == "optional" and self._file.syntax == "proto3"
             word = self._next()
         if word == "group":
-            raise ValueError("groups of Protobuf are not decoded")
+            raise ValueError(GROUPS)
         if word == "map" and self._peek() == "<":
             entry = self._map()
             field.label = _FIELD.LABEL_REPEATED

@@ -69,7 +69,8 @@ def message(content: bytes, kind: Any) -> Any:
     except DecodeError as error:
         raise ValueError("is not what its schema says: it cannot be read as Protobuf") from error
     # Nearly any bytes are a message of unknown fields.
-    if content and len(UnknownFieldSet(found)) and not found.ListFields():
+    # By the class here and below: a field may have the name of a method.
+    if content and len(UnknownFieldSet(found)) and not kind.ListFields(found):
         raise ValueError("is not what its schema says: it has none of its fields")
     return found
 
@@ -169,8 +170,9 @@ def _descriptor(name: str, text: str) -> Any:
 def plain(found: Any) -> dict[str, Any]:
     """A message as Python: enums by name, a field that was not set and says so as None."""
     said: dict[str, Any] = {}
-    for name, may_lack, convert in _readers(found.DESCRIPTOR):
-        if may_lack and not found.HasField(name):
+    kind = type(found)
+    for name, may_lack, convert in _readers(kind.DESCRIPTOR):
+        if may_lack and not kind.HasField(found, name):
             said[name] = None
         else:
             value = getattr(found, name)
