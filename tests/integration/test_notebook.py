@@ -17,6 +17,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -36,6 +37,7 @@ from aggregator.features.peek.proto_text import descriptor_of
 from aggregator.features.peek.protobuf_value import ProtoFile, class_of
 from aggregator.kafka.registry import ID_HEADERS
 from aggregator.model.errors import AggregatorError, CheckpointError
+from support.frames import frame_of
 from support.guids import guids_in_front
 from support.reading import wait_for
 from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries
@@ -538,6 +540,38 @@ def test_what_cannot_be_decoded_keeps_its_row_and_the_reason(opened: Hub) -> Non
     assert table[6].value_decoded == Row(a=1) and table[0].value_problem
     texts = opened.decoded(opened.records(MIXED), "text", column="key").collect()
     assert all(row.key_problem == "is no UTF-8 text" for row in texts)
+
+
+def test_a_schema_that_spark_has_no_column_for_costs_its_own_records_alone(
+    opened: Hub, registries: list[ApicurioRegistry]
+) -> None:
+    at = {"type": "long", "logicalType": "timestamp-micros"}
+    node = {"name": "next", "type": ["null", "Tree"]}
+    wide = {"type": "bytes", "logicalType": "decimal", "precision": 60, "scale": 2}
+    schemas: dict[str, Any] = {
+        "Good": [{"name": "at", "type": at}],
+        "Tree": [{"name": "v", "type": "int"}, node],
+        "Wide": [{"name": "d", "type": wide}],
+    }
+    values, ids = [], {}
+    for name, fields in schemas.items():
+        schema = {"type": "record", "name": name, "fields": fields}
+        ids[name] = registries[0].register(f"odd-{name}", schema)
+    values = [
+        framed(ids["Good"], encoded) for encoded in (b"\x02", b"\xfe" + b"\xff" * 8 + b"\x01")
+    ]
+    values += [framed(ids["Tree"], b"\x02\x00"), framed(ids["Wide"], b"\x02\x01")]
+    frame = frame_of(opened.spark, [(it,) for it in values], "value binary")
+    rows = opened.decoded(frame, "avro", source="a").collect()
+    first = datetime.fromtimestamp(0, UTC).replace(microsecond=1)
+    assert rows[0].value_decoded.at.astimezone(UTC) == first
+    # Of a year that Python has not, which would fail the whole frame.
+    assert rows[1].value_decoded.at is None
+    assert "outside of the years 1 to 9999" in rows[1].value_problem
+    for row, why in ((rows[2], "recursive"), (rows[3], "exceeds max precision")):
+        assert row.value_decoded is None
+        assert f"schema {row.value_schema} makes no column of Spark" in row.value_problem
+        assert why in row.value_problem
 
 
 def test_json_and_plain_avro_are_decoded_by_a_given_schema(opened: Hub) -> None:

@@ -7,11 +7,12 @@ table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 from chispa import assert_df_equality
+from hypothesis import HealthCheck, given, settings
 from kafka.partitioner.default import murmur2
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -25,11 +26,16 @@ from aggregator.datapath.spark.headers import (
 from aggregator.datapath.spark.ranges import to_origins
 from aggregator.datapath.spark.transform import RECORD_SCHEMA
 from aggregator.extras.notebook import with_origin_columns
+from aggregator.extras.notebook.decode_columns import decoded
+from aggregator.extras.notebook.odd_times import has_odd_time, without_odd_times
 from aggregator.features.delta_sink.decoders import MISFIT, JsonDecoder
 from aggregator.features.delta_sink.landing_rows import with_landing_columns
 from aggregator.model.record_rules import ANY_ORIGIN
 from aggregator.plan.lanes.murmur2 import partition_for_key
+from support.examples import examples
 from support.frames import frame_of
+from support.odd_protobuf import LENGTH, Message, field, file_of, same_message, schemas
+from support.sessions import plain_config
 
 Headers = Sequence[tuple[str, bytes | None]] | None
 
@@ -278,3 +284,63 @@ def test_json_is_an_object_alone_with_white_space_or_a_mark_around_it(spark: Spa
     assert decoder.columns(lambda _: later, struct).struct == struct
     (row,) = decoder.decode(later, struct).collect()
     assert (row["decoded"]["__corrupt"], row["decode_error"]) == (5, None)
+
+
+def test_json_of_a_notebook_is_decoded_whatever_the_names_of_its_fields_are(
+    spark: SparkSession,
+) -> None:
+    values: dict[bytes, dict[str, Any] | None] = {
+        b'{"a": 1}': {"a": 1},
+        # Of fields that differ in case alone each is there.
+        b'{"A": 2}': {"A": 2},
+        b'\xef\xbb\xbf\n{"a": 3}': {"a": 3},
+        # As what cannot be read was called.
+        b'{"_not_json": 4}': {"_not_json": 4},
+        b'{"": 5, "x.y": 6}': {"x.y": 6},
+        b"[1]": None,
+    }
+    frame = frame_of(spark, [(it,) for it in values], "value binary")
+    for row in decoded(frame, plain_config(), "json").collect():
+        found, wanted = row["value_decoded"], values[bytes(row["value"])]
+        assert (found is None) == (wanted is None) == (row["value_problem"] is not None)
+        if found is not None and wanted is not None:
+            assert {name: it for name, it in found.asDict().items() if it is not None} == wanted
+
+
+@given(schemas(4))
+@settings(examples(1), suppress_health_check=list(HealthCheck), derandomize=True)
+def test_protobuf_of_any_shape_is_a_struct_of_spark(
+    spark: SparkSession, made: list[Message]
+) -> None:
+    fields = " ".join(f"{it.name} of{at} = {at + 1};" for at, it in enumerate(made))
+    text = (
+        f"{file_of(made[0])} {' '.join(it.declared for it in made[1:])} message All {{ {fields} }}"
+    )
+    whole = b"".join(field(at + 1, LENGTH, it.content) for at, it in enumerate(made))
+    frame = frame_of(spark, [(whole,), (b"\xff",), (whole,)], "value binary")
+    rows = decoded(frame, plain_config(), "protobuf", schema=text, reader="All").collect()
+    assert [it["value_problem"] is None for it in rows] == [True, False, True]
+    said = {f"of{at}": it.said for at, it in enumerate(made)}
+    assert same_message(rows[2]["value_decoded"].asDict(recursive=True), said), (rows[2], said)
+
+
+def test_times_that_python_lacks_are_null_however_deep(spark: SparkSession) -> None:
+    frame = spark.range(1).selectExpr(
+        "date'2026-01-31' AS good",
+        "struct(1 AS n, timestamp_micros(9223372036854775807) AS at) AS one",
+        "array(map('k', date_from_unix_date(2147483647)), map('l', date'9999-12-31')) AS deep",
+        "CAST(NULL AS struct<at: timestamp_ntz>) AS none",
+    )
+    odd = {}
+    for each in frame.schema.fields:
+        is_odd = has_odd_time(each.dataType)
+        assert is_odd is not None
+        odd[each.name] = is_odd(F.col(each.name))
+    (row,) = frame.select(
+        F.struct(*(it.alias(name) for name, it in odd.items())).alias("odd"),
+        *(without_odd_times(it.dataType, F.col(it.name)).alias(it.name) for it in frame.schema),
+    ).collect()
+    assert row["odd"].asDict() == {"good": False, "one": True, "deep": True, "none": False}
+    assert row["one"].asDict() == {"n": 1, "at": None}
+    assert row["deep"] == [{"k": None}, {"l": date(9999, 12, 31)}]
+    assert (row["good"], row["none"]) == (date(2026, 1, 31), None)

@@ -7,7 +7,8 @@ of Java by its name, and the first one needs what is known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import Column, SparkSession
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F
 
 NAME = "aggregator_has_new_field"
 ENDS = "aggregator_json_ends"
+CASE = "spark.sql.caseSensitive"
 
 
 def has_new_field(
@@ -42,6 +44,17 @@ def why_no_object(spark: SparkSession, value: Column) -> Column:
     jvm: Any = spark.sparkContext._jvm
     _register(spark, ENDS, jvm.aggregator.connector.JsonEnds(), "StringType")
     return F.call_function(ENDS, value)
+
+
+@contextmanager
+def by_case(spark: SparkSession) -> Iterator[None]:
+    """Names that differ in case alone are of two fields meanwhile."""
+    before = spark.conf.get(CASE)
+    spark.conf.set(CASE, "true")
+    try:
+        yield
+    finally:
+        spark.conf.set(CASE, str(before))
 
 
 def _register(spark: SparkSession, name: str, function: Any, kind: str) -> None:

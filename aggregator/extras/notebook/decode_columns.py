@@ -8,21 +8,34 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
+from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from aggregator.config.schema import Config
+from aggregator.datapath.spark.json_fields import by_case
+from aggregator.extras.notebook.odd_times import has_odd_time, without_odd_times
 from aggregator.extras.notebook.schemas_of_values import named_by
-from aggregator.kafka.registry.avro_columns import avro_value, incompatible, need_avro, reader_of
+from aggregator.features.delta_sink.decoders import text_of
+from aggregator.kafka.registry import Schema
+from aggregator.kafka.registry.avro_columns import (
+    avro_value,
+    incompatible,
+    need_avro,
+    no_column,
+    reader_of,
+)
 from aggregator.kafka.registry.schemas_of_frame import Written
 from aggregator.model.errors import AggregatorError
 
 Format = Literal["json", "avro", "protobuf", "json_schema", "text"]
-_BAD = "_not_json"
+_BAD = f"_not_json_{uuid4().hex}"
+"""No record has a field of this name: Spark would read nothing of the frame."""
 _FOUND = "_found"
 _NO_OBJECT = "is no JSON object of this schema"
+_ODD_TIME = "holds a time outside of the years 1 to 9999, which is null here"
 
 
 def decoded(
@@ -36,7 +49,7 @@ def decoded(
     source: str | None = None,
 ) -> DataFrame:
     """The frame with `<column>_decoded`, and `<column>_problem`: why that is null although there is
-    a value.
+    a value, or a time in it.
 
     - json: by `schema`, a DDL text or a StructType, else by one that is inferred in a first pass.
     - avro: plain, written by `schema` (its JSON text, or that as Python); without one in
@@ -81,6 +94,18 @@ def _with(frame: DataFrame, column: str, value: Column, problem: Column) -> Data
     return done.withColumn(f"{column}_problem", F.when(missing, problem))
 
 
+def _with_sane_times(frame: DataFrame, column: str) -> DataFrame:
+    """The frame with null in place of times that Python lacks: one of them fails `collect`."""
+    name, problem = f"{column}_decoded", f"{column}_problem"
+    of = frame.schema[name].dataType
+    is_odd = has_odd_time(of)
+    if is_odd is None:
+        return frame
+    why = F.when(F.col(name).isNotNull() & is_odd(F.col(name)), F.lit(_ODD_TIME))
+    named = frame.withColumn(problem, F.coalesce(F.col(problem), why))
+    return named.withColumn(name, without_odd_times(of, F.col(name)))
+
+
 def _json(
     frame: DataFrame,
     column: str,
@@ -88,12 +113,14 @@ def _json(
     content: Column,
     problem: Column | str = _NO_OBJECT,
 ) -> DataFrame:
-    text = F.try_validate_utf8(content.cast("string"))
+    text = F.try_validate_utf8(text_of(content))
     if schema is None:
         if frame.isStreaming:
             raise AggregatorError("a live frame needs a schema: schema='id BIGINT, name STRING'")
-        options = {"columnNameOfCorruptRecord": _BAD}
-        schema = frame.sparkSession.read.options(**options).json(frame.select(text)).schema
+        reader = frame.sparkSession.read.options(columnNameOfCorruptRecord=_BAD)
+        # Else of two fields whose names differ in case alone one would be null in all rows.
+        with by_case(frame.sparkSession):
+            schema = reader.json(frame.select(text)).schema
     given = StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(given, StructType):
         raise AggregatorError(
@@ -116,10 +143,16 @@ def _avro_by_registry(
     named = named_by(frame, config, column, "AVRO", source)
     spark = frame.sparkSession
     chosen = None if reader is None else _text(reader)
-    if chosen is None and named.schemas:
-        chosen = reader_of(spark, [it.text for it in named.schemas.values()])
-    cases: Column | None = None
+    readable = dict[Written, Schema]()
     for written, schema in named.schemas.items():
+        if why := no_column(spark, schema.text):
+            named.reasons[written] = f"schema {written.schema} makes no column of Spark: {why}"
+        else:
+            readable[written] = schema
+    if chosen is None and readable:
+        chosen = reader_of(spark, [it.text for it in readable.values()])
+    cases: Column | None = None
+    for written, schema in readable.items():
         if chosen is None or (why := incompatible(spark, chosen, schema.text)):
             reason = f"cannot be read as the others are ({why}); decode it by itself"
             named.reasons[written] = reason
@@ -130,7 +163,8 @@ def _avro_by_registry(
     # Without any of them there is no type either.
     value = F.lit(None).cast("string") if cases is None else cases
     done = frame.withColumn(f"{column}_schema", named.number)
-    return _with(done, column, value, named.problem(_misread(named.schemas)))
+    found = _with(done, column, value, named.problem(_misread(readable)))
+    return _with_sane_times(found, column)
 
 
 def _json_by_registry(

@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from typing import Protocol
+from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from aggregator.datapath.spark.json_fields import has_new_field, why_no_object
+from aggregator.datapath.spark.json_fields import by_case, has_new_field, why_no_object
 from aggregator.features.delta_sink.landing_rows import DECODED, ERROR
 from aggregator.features.delta_sink.value_columns import (
     EMPTY,
@@ -23,9 +24,9 @@ from aggregator.features.delta_sink.value_columns import (
     plan_columns,
 )
 
-CORRUPT = "aggregator: what is not as its columns"
-"""Where Spark puts the text of a record that it cannot read. No field of a record is called so."""
-CASE = "spark.sql.caseSensitive"
+CORRUPT = f"aggregator: what is not as its columns {uuid4().hex}"
+"""Where Spark puts the text of a record that it cannot read. No field of a record is called so, or
+Spark would read none of the batch."""
 TEXT, PARSED, BROKEN = "text", "parsed", "broken"
 BEFORE = "\ufeff \t\r\n"
 """What may be in front of JSON: white space, and the mark that some editors write."""
@@ -137,12 +138,8 @@ def fields_of(records: DataFrame, text: Column) -> Struct:
         dropFieldIfAllNull=True,
     )
     # Fields that differ in case alone are found, and then not taken; Spark would refuse both.
-    conf = records.sparkSession.conf
-    conf.set(CASE, "true")
-    try:
+    with by_case(records.sparkSession):
         seen = json.loads(reader.json(objects).schema.json())
-    finally:
-        conf.unset(CASE)
     fields = [field for field in seen["fields"] if field["name"] != CORRUPT]
     return {**EMPTY, "fields": fields}
 

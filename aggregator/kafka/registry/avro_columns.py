@@ -10,7 +10,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from aggregator.model.errors import AggregatorError
@@ -37,6 +40,19 @@ def avro_value(payload: Column, writer: str, reader: str | None) -> Column:
     if reader is not None:
         options["avroSchema"] = _wrapped(reader)
     return from_avro(payload, _wrapped(writer), options)[_WRAP]
+
+
+def no_column(spark: SparkSession, schema: str, reader: str | None = None) -> str:
+    """Why Spark has no column for what is written by a schema; nothing when it has.
+
+    Whatever a registry holds: no JSON, no Avro, a record within itself, a decimal of many digits.
+    """
+    try:
+        spark.range(0).select(avro_value(F.lit(None).cast("binary"), schema, reader))
+    except (Py4JJavaError, PySparkException, ValueError, RecursionError) as error:
+        said = error.java_exception if isinstance(error, Py4JJavaError) else error
+        return " ".join(str(said).split())
+    return ""
 
 
 def incompatible(spark: SparkSession, reader: str, writer: str) -> str:
