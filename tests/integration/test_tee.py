@@ -41,6 +41,8 @@ from support.changing import delete_records
 from support.clusters import ClusterFactory
 from support.examples import examples
 from support.guids import guids_in_front
+from support.odd_json import Object, json_values
+from support.odd_protobuf import Message, file_of, schemas
 from support.odd_schemas import Made, logical, same, topics, unlogical
 from support.reading import read_topic, wait_for
 from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries
@@ -603,15 +605,17 @@ def read_by_all(table: str, spark: SparkSession) -> Iterator[list[dict[str, Any]
         yield database.sql(f"SELECT * FROM delta_scan('{table}')").to_arrow_table().to_pylist()
 
 
-@given(topics(8))
+@given(topics(8), json_values(8), schemas(4))
 @settings(examples(1), suppress_health_check=list(HealthCheck), derandomize=True)
-def test_what_avro_of_any_shape_says_is_in_columns_that_all_readers_have(
+def test_what_values_of_any_shape_say_is_in_columns_that_all_readers_have(
     hub: EmbeddedCluster,
     registry: ApicurioRegistry,
     spark: SparkSession,
     tmp_path: Path,
     unique: str,
     made: list[Made],
+    objects: list[Object],
+    messages: list[Message],
 ) -> None:
     topic = f"{unique}-{uuid4().hex[:6]}"
     hub_topic(hub, topic, 1)
@@ -627,16 +631,33 @@ def test_what_avro_of_any_shape_says_is_in_columns_that_all_readers_have(
         good = framed_avro(number, unlogical(one.schema), one.write)
         # As it is; with too much; with too little.
         written += [good, good + b"x", good[:-1] if len(good) > 5 else good + b"x"]
-    # Schemas that nobody can read columns of, and a name that no table has.
-    odd = registry.register(f"{topic}-odd", 'syntax = "proto3"; message M {}', kind="PROTOBUF")
-    written.append(b"\0" + odd.to_bytes(4, "big") + b"\0")
+    for at, of_json in enumerate(objects):
+        shape = {"type": "object", "title": str(at), "properties": {}}
+        number = registry.register(f"{topic}-json-{at}", shape, kind="JSON")
+        front = b"\0" + number.to_bytes(4, "big") if at % 2 else b""
+        written += [front + of_json.text, front + of_json.text + b"x", front + of_json.text[:-1]]
+    # Schemas that nobody makes columns of.
+    odd = [
+        registry.register(f"{topic}-odd-{at}", file_of(it), kind="PROTOBUF")
+        for at, it in enumerate(messages)
+    ]
+    written += [
+        b"\0" + number.to_bytes(4, "big") + b"\0" + it.content
+        for number, it in zip(odd, messages, strict=True)
+    ]
     produce(hub.bootstrap_servers, topic, [copied(it, at) for at, it in enumerate(written)])
     report = tee(config, once=True, spark=spark)
     assert report.problems == ()
     for rows in read_by_all(str(tmp_path / "tee" / topic), spark):
         rows.sort(key=lambda row: row["offset"])
         assert [row["value"] for row in rows] == written
-        assert rows[-1]["decode_error"] == f"schema {odd} is of type PROTOBUF: not decoded"
+        why = [f"schema {number} is of type PROTOBUF: not decoded" for number in odd]
+        assert [it["decode_error"] for it in rows[-len(odd) :]] == why
+        for at, of_json in enumerate(objects, len(made)):
+            whole, *wrong = rows[3 * at : 3 * at + 3]
+            assert same(whole["decoded"], of_json.said), (of_json, whole["decoded"])
+            assert whole["decode_error"] is None, whole
+            assert [(it["decoded"], it["decode_error"]) for it in wrong] == [(None, "not JSON")] * 2
         for at, one in enumerate(made):
             whole, *wrong = rows[3 * at : 3 * at + 3]
             assert same(whole["decoded"], one.said), (one, whole["decoded"])
