@@ -159,7 +159,16 @@ class Positions(Mapping[SourcePartition, int]):
     __slots__ = ("_offsets",)
 
     def __init__(self, offsets: Mapping[SourcePartition, int] | None = None) -> None:
-        self._offsets: dict[SourcePartition, int] = dict(sorted((offsets or {}).items()))
+        # Of ten thousand to sort them takes milliseconds, each time.
+        is_sorted = isinstance(offsets, Positions)
+        found = (offsets or {}).items()
+        self._offsets: dict[SourcePartition, int] = dict(found if is_sorted else sorted(found))
+
+    @classmethod
+    def _of_sorted(cls, offsets: dict[SourcePartition, int]) -> Positions:
+        made = cls()
+        made._offsets = offsets
+        return made
 
     def __getitem__(self, key: SourcePartition) -> int:
         return self._offsets[key]
@@ -192,11 +201,13 @@ class Positions(Mapping[SourcePartition, int]):
 
     def merged(self, newer: Mapping[SourcePartition, int]) -> Positions:
         """Both together; where both know a partition, `newer` wins (it may go back: a rewind)."""
-        return Positions({**self._offsets, **newer})
+        both = {**self._offsets, **newer}
+        # Of one that both know it keeps the place.
+        return self._of_sorted(both) if len(both) == len(self._offsets) else Positions(both)
 
     def only(self, partitions: frozenset[SourcePartition] | set[SourcePartition]) -> Positions:
         """The part that concerns `partitions`."""
-        return Positions({sp: at for sp, at in self._offsets.items() if sp in partitions})
+        return self._of_sorted({sp: at for sp, at in self._offsets.items() if sp in partitions})
 
 
 Ranges = Sequence[tuple[int, int]]

@@ -131,6 +131,7 @@ final class HubWriter {
         usual = producers.open(spec.producer);
         retries = metric(usual, "record-retry-total");
         usualFree = metric(usual, "buffer-available-bytes");
+        TopicsAhead.learn(usual, spec.hubTopics());
         look(nowMs);
     }
 

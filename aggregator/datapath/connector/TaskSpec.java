@@ -6,8 +6,10 @@ import java.util.ArrayList;
 import java.util.Base64;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * All that one task of a lane needs, as plain values: made on the driver out of what Python says,
@@ -183,6 +185,13 @@ final class TaskSpec implements Serializable {
     /** The lane's life that a spec is of, as the driver names it. */
     static String key(JsonNode lane) {
         return lane.get("key").asText();
+    }
+
+    /** Where the records of its partitions go. */
+    Set<String> hubTopics() {
+        Set<String> found = new LinkedHashSet<>();
+        parts.forEach(part -> found.add(part.route.hubTopic));
+        return found;
     }
 
     /** Routes of one hub topic share its places. */

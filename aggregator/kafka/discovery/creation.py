@@ -37,6 +37,16 @@ class _Wanted:
         return group
 
 
+def not_there(answers: Sequence[Applied]) -> tuple[list[CreateTopic], list[Applied]]:
+    """Of topics those to be tried again, and those that are refused. Pure.
+
+    What is created and not shown yet by a slow broker is not refused.
+    """
+    failed = [it for it in answers if not it.ok]
+    late = [it.action for it in failed if it.changed and isinstance(it.action, CreateTopic)]
+    return late, [it for it in failed if not it.changed]
+
+
 class HubChanges:
     """Changes the hub, in the caller's thread or in one of its own; used by one thread.
 
@@ -135,21 +145,23 @@ class HubChanges:
                         self._lock.wait()
                     continue
             left = self._try(group, wanted)
+            made = {it.name for it in group} - {it.name for it in left}
             if left:
                 with self._lock:
                     wanted.todo += left
                 self._stop.wait(AGAIN_SECONDS)
+            if not made:
                 continue
             with self._lock:
-                self._since |= {it.name for it in group}
-            self._made += len(group)
+                self._since |= made
+            self._made += len(made)
             if not wanted.todo or self._made >= (FACTOR + 1) * woken:
                 woken = self._made
                 self._wake()
             self._report(len(wanted.todo))
 
     def _try(self, group: list[CreateTopic], wanted: _Wanted) -> list[CreateTopic]:
-        """Create them; returns those to be tried again, as the hub did not answer."""
+        """Create them; returns those to be tried again, as the hub did not answer or show them."""
         try:
             answers = self._apply(group, wanted.config)
         except Exception as error:  # a thread has no caller to raise to: it is tried again
@@ -158,10 +170,10 @@ class HubChanges:
             self._error = str(error)
             return group
         self._error = ""
-        for answer in answers:
-            if not answer.ok:
-                self._refused.put(answer)
-        return []
+        late, refused = not_there(answers)
+        for it in refused:
+            self._refused.put(it)
+        return late
 
     def _apply(self, actions: Sequence[Action], config: Config) -> list[Applied]:
         timeout = config.supervision.connect_timeout

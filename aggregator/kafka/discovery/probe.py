@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from aggregator.config.schema import Config
 from aggregator.kafka.admin import ClusterAdmin, ClusterCallError, open_admin
 from aggregator.kafka.admin.ids import ClusterIds, read_ids
+from aggregator.kafka.admin.parallel import seconds_for
 from aggregator.model.values import FailureKind, SourcePartition, TopicPartition
 from aggregator.plan.completeness.marks import Mark
 from aggregator.plan.health.suspects import Seen
@@ -99,7 +100,11 @@ class SourceWatch:
         # Before anything is sent: a mark is as old as this, however long the answer takes.
         asked_at, asked_ms = time.monotonic(), time.time_ns() // 1_000_000
         wanted = [sp.topic_partition for sp in self.partitions]
-        timeout = self._config.supervision.deadline
+        topics = {tp.topic for tp in wanted}
+        # For each request: one that hangs is seen by `heard_at`.
+        timeout = seconds_for(
+            self._config.supervision.deadline, topics=len(topics), partitions=len(wanted)
+        )
         if not wanted:
             admin.partition_counts(timeout)
             return Seen(), self.latest.mark
@@ -108,7 +113,7 @@ class SourceWatch:
         failure: ClusterCallError | None = None
         try:
             ends = admin.log_ends(wanted, timeout)
-            highs = self._highs(admin, wanted, ends, asked_at)
+            highs = self._highs(admin, wanted, ends, asked_at, timeout)
         except ClusterCallError as error:
             if error.failure.kind is not FailureKind.OTHER:
                 raise
@@ -116,7 +121,7 @@ class SourceWatch:
         # After the offsets: an id that is still the same proves what they belong to.
         seen = self.latest.seen
         known = ClusterIds(seen.cluster_id, seen.topic_ids) if seen.cluster_id else None
-        ids = read_ids(admin, {tp.topic for tp in wanted}, timeout, known)
+        ids = read_ids(admin, topics, timeout, known)
         if failure is not None and ids.topic_ids:
             raise failure
         # Otherwise it answers, and the topics are gone.
@@ -144,6 +149,7 @@ class SourceWatch:
         wanted: Collection[TopicPartition],
         ends: Mapping[TopicPartition, int],
         now: float,
+        timeout: float,
     ) -> Mapping[TopicPartition, int] | None:
         """The high watermarks; None where this probe asks for none."""
         if not admin.reads_committed:
@@ -151,7 +157,7 @@ class SourceWatch:
         mark = self.latest.mark
         if mark is not None and now - mark.asked_at < MARK_SECONDS:
             return None
-        return admin.high_watermarks(wanted, self._config.supervision.deadline)
+        return admin.high_watermarks(wanted, timeout)
 
     def _named(self, ends: Mapping[TopicPartition, int]) -> dict[SourcePartition, int]:
         return {SourcePartition(self.alias, tp.topic, tp.partition): it for tp, it in ends.items()}
