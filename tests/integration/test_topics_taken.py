@@ -7,7 +7,9 @@ import os
 import re
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -274,6 +276,26 @@ def waits_while_others_flow(status: Status) -> bool:
     return waits and any(it.records for it in status.lanes)
 
 
+@contextmanager
+def slowest_answer(cluster: EmbeddedCluster) -> Iterator[list[float]]:
+    """How long a cluster took to answer at most meanwhile, by a client that nothing throttles."""
+    longest, over, client = [0.0], threading.Event(), admin(cluster.bootstrap_servers)
+
+    def ask() -> None:
+        while not over.wait(0.2):
+            began = time.monotonic()
+            client.list_topics(timeout=60)
+            longest[0] = max(longest[0], time.monotonic() - began)
+
+    thread = threading.Thread(target=ask, name="asking")
+    thread.start()
+    try:
+        yield longest
+    finally:
+        over.set()
+        thread.join()
+
+
 @pytest.mark.timeout(300)
 def test_what_is_there_flows_while_many_topics_are_created_at_a_hub_that_throttles(
     source_a: EmbeddedCluster,
@@ -282,7 +304,7 @@ def test_what_is_there_flows_while_many_topics_are_created_at_a_hub_that_throttl
     unique: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Ten topics a request, of which the last waits nine seconds for the quota; one is refused."""
+    """Ten topics a request, of which the second waits nine seconds for the quota."""
     monkeypatch.setattr(creation, "AT_ONCE", 10)
     monkeypatch.setattr(creation, "MOST_TOPICS", 10)
     monkeypatch.setattr(creation, "SHOWN_SECONDS", 0.0)
@@ -294,8 +316,8 @@ def test_what_is_there_flows_while_many_topics_are_created_at_a_hub_that_throttl
 
     monkeypatch.setattr(creation.HubChanges, "_try", create_late)
     hub = cluster_factory("many")
-    names = [f"{unique}.{number:02}" for number in range(30)]
-    ok, refused = f"{unique}.ok", names[25]
+    names = [f"{unique}.{number:02}" for number in range(20)]
+    ok, refused = f"{unique}.ok", names[15]
     for cluster in (source_a, hub):
         create_topic(cluster.bootstrap_servers, ok)
     client = admin(source_a.bootstrap_servers)
@@ -316,7 +338,11 @@ def test_what_is_there_flows_while_many_topics_are_created_at_a_hub_that_throttl
         supervision={"connect_timeout": "6s"},
         api={"listen": "off"},
     )
-    with load([source_a], ok, per_second=50), run_in_background(config) as run:
+    with (
+        load([source_a], ok, per_second=50),
+        slowest_answer(hub) as slowest,
+        run_in_background(config) as run,
+    ):
         run.wait_for(lambda: waits_while_others_flow(run.status), "others flow meanwhile")
         others_flow.set()
         wanted = {*names, ok} - {refused}
@@ -329,5 +355,7 @@ def test_what_is_there_flows_while_many_topics_are_created_at_a_hub_that_throttl
             "one is refused",
         )
     shown = [it.message for it in run.events if it.kind == "hub_changes"]
-    assert "10 topics are still to be created at the hub" in shown
-    assert not [it for it in shown if "wait" in it], "what is throttled is no failure"
+    assert "all topics are created at the hub" in shown
+    # What is throttled is no failure. A hub that was slow to answer all others may be one.
+    waits = [it for it in shown if "wait" in it]
+    assert not waits or slowest[0] > 3, (waits, slowest)
