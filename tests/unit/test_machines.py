@@ -11,7 +11,9 @@ from aggregator.datapath.jars import cache_folder, find_java
 from aggregator.datapath.spark import java_options
 from aggregator.datapath.spark.java_options import driver_options, is_noexec
 from aggregator.datapath.spark.jvm import require_name
+from aggregator.datapath.spark.memory_room import memory_limit, why_too_small
 from aggregator.model.errors import AggregatorError, JarsError
+from aggregator.plan.lanes.memory import MIB
 
 
 def noexec_below(*folders: Path) -> object:
@@ -137,3 +139,41 @@ def test_a_java_that_answers_in_another_encoding_than_ours_is_taken(
     monkeypatch.setattr(find_java, "find_spec", lambda _: None)
     monkeypatch.setenv("JAVA_HOME", str(home))
     assert find_java.java_home() == home
+
+
+V1_GROUPS = "5:cpu,cpuacct:/\n3:memory:/docker/abc\n"
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "limit"),
+    [
+        ("0::/a/b\n", {"a/b/memory.max": "max", "a/memory.max": str(512 * MIB)}, 512 * MIB),
+        # As a container has it, which sees its own group alone.
+        ("0::/\n", {"memory.max": str(768 * MIB)}, 768 * MIB),
+        ("0::/../elsewhere\n", {"memory.max": "max"}, 4096 * MIB),
+        (V1_GROUPS, {"memory/memory.limit_in_bytes": str(600 * MIB)}, 600 * MIB),
+        # No limit, as the old kind writes it.
+        (V1_GROUPS, {"memory/memory.limit_in_bytes": str(2**63 - 4096)}, 4096 * MIB),
+        ("", {}, 4096 * MIB),
+    ],
+)
+def test_the_memory_of_a_container_is_read_in_both_kinds_of_groups(
+    groups: str, files: dict[str, str], limit: int, tmp_path: Path
+) -> None:
+    own, machine = tmp_path / "groups", tmp_path / "meminfo"
+    own.write_text(groups, "utf-8")
+    machine.write_text(f"MemTotal:  {4096 * 1024} kB\nMemFree: 1 kB\n", "utf-8")
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"{text}\n", "utf-8")
+    assert memory_limit(tmp_path, own, machine) == limit
+    assert memory_limit(tmp_path, tmp_path / "none", tmp_path / "none") is None
+
+
+def test_a_heap_that_a_container_has_no_room_for_is_named_with_the_fix() -> None:
+    assert why_too_small(2048 * MIB, None) == ""
+    assert why_too_small(2048 * MIB, 4096 * MIB) == ""
+    small = why_too_small(2048 * MIB, 1024 * MIB)
+    assert "spark.driver.memory is 2048 MiB" in small and "1024 MiB of memory" in small
+    assert "set spark.conf to {spark.driver.memory: 512m}" in small
+    assert "provide at least 768 MiB" in why_too_small(2048 * MIB, 512 * MIB)

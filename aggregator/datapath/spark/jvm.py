@@ -15,7 +15,9 @@ from aggregator.datapath.connector.build import connector_jar
 from aggregator.datapath.jars import HOME_VARIABLE, cache_folder, jars, spark_home, spark_java_home
 from aggregator.datapath.spark.class_archive import class_archive, launcher_words
 from aggregator.datapath.spark.gateway import CLASS_PATH, PORT, quick_command, start_quickly
+from aggregator.datapath.spark.memory_room import memory_limit, why_too_small
 from aggregator.model.errors import AggregatorError
+from aggregator.plan.lanes.memory import heap_of
 from aggregator.plan.lanes.producer import is_local
 
 AT_LAUNCH = ("spark.driver.", "spark.master", "spark.jars", "spark.submit.")
@@ -60,6 +62,9 @@ def prepare_driver(config: Config, progress: Progress) -> Driver:
     named, spark = os.environ.get(HOME_VARIABLE, ""), spark_home()
     if named and spark != Path(named):
         progress(f"{HOME_VARIABLE} names {named}, which is another Spark: {spark} is started")
+    heap = heap_of(config.spark.conf, local=True)
+    if why := why_too_small(heap, memory_limit()):
+        progress(why)
     found = spark_jars(Path(config.spark.jars) if config.spark.jars else None, progress)
     own = config.spark.conf.get(CLASS_PATH, "").split(os.pathsep)
     class_path = [*found, *(Path(each) for each in own if each)]
