@@ -26,6 +26,7 @@ import duckdb
 import polars
 import pytest
 from duckdb_extensions import import_extension
+from hypothesis import HealthCheck, given, settings
 from pyspark.sql import Row
 from typer.testing import CliRunner, Result
 
@@ -37,8 +38,10 @@ from aggregator.features.peek.proto_text import descriptor_of
 from aggregator.features.peek.protobuf_value import ProtoFile, class_of
 from aggregator.kafka.registry import ID_HEADERS
 from aggregator.model.errors import AggregatorError, CheckpointError
+from support.examples import examples
 from support.frames import frame_of
 from support.guids import guids_in_front
+from support.odd_protobuf import LENGTH, Message, field, file_of, same_message, schemas
 from support.reading import wait_for
 from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries
 from support.rendered import render
@@ -491,6 +494,21 @@ def test_protobuf_of_several_registries_becomes_one_struct(
     text = STOP.replace("city = 1", "city = 9") + " message Trip { int64 id = 1; }"
     plain = opened.decoded(stops, "protobuf", schema=text, reader="geo.Trip")
     assert plain.where("value_problem IS NULL AND value_decoded.id < 10").count() > 0
+
+
+@given(schemas(4))
+@settings(examples(1), suppress_health_check=list(HealthCheck), derandomize=True)
+def test_protobuf_of_any_shape_becomes_one_struct(opened: Hub, made: list[Message]) -> None:
+    fields = " ".join(f"{it.name} of{at} = {at + 1};" for at, it in enumerate(made))
+    text = (
+        f"{file_of(made[0])} {' '.join(it.declared for it in made[1:])} message All {{ {fields} }}"
+    )
+    whole = b"".join(field(at + 1, LENGTH, it.content) for at, it in enumerate(made))
+    frame = frame_of(opened.spark, [(whole,), (b"\xff",), (whole,)], "value binary")
+    rows = opened.decoded(frame, "protobuf", schema=text, reader="All").collect()
+    assert [it["value_problem"] is None for it in rows] == [True, False, True]
+    said = {f"of{at}": it.said for at, it in enumerate(made)}
+    assert same_message(rows[2]["value_decoded"].asDict(recursive=True), said), (rows[2], said)
 
 
 def test_what_a_json_schema_describes_is_a_struct(opened: Hub, ids: dict[str, int]) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from chispa import assert_df_equality
-from hypothesis import HealthCheck, given, settings
 from kafka.partitioner.default import murmur2
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -32,9 +31,7 @@ from aggregator.features.delta_sink.decoders import MISFIT, JsonDecoder
 from aggregator.features.delta_sink.landing_rows import with_landing_columns
 from aggregator.model.record_rules import ANY_ORIGIN
 from aggregator.plan.lanes.murmur2 import partition_for_key
-from support.examples import examples
 from support.frames import frame_of
-from support.odd_protobuf import LENGTH, Message, field, file_of, same_message, schemas
 from support.sessions import plain_config
 
 Headers = Sequence[tuple[str, bytes | None]] | None
@@ -305,23 +302,6 @@ def test_json_of_a_notebook_is_decoded_whatever_the_names_of_its_fields_are(
         assert (found is None) == (wanted is None) == (row["value_problem"] is not None)
         if found is not None and wanted is not None:
             assert {name: it for name, it in found.asDict().items() if it is not None} == wanted
-
-
-@given(schemas(4))
-@settings(examples(1), suppress_health_check=list(HealthCheck), derandomize=True)
-def test_protobuf_of_any_shape_is_a_struct_of_spark(
-    spark: SparkSession, made: list[Message]
-) -> None:
-    fields = " ".join(f"{it.name} of{at} = {at + 1};" for at, it in enumerate(made))
-    text = (
-        f"{file_of(made[0])} {' '.join(it.declared for it in made[1:])} message All {{ {fields} }}"
-    )
-    whole = b"".join(field(at + 1, LENGTH, it.content) for at, it in enumerate(made))
-    frame = frame_of(spark, [(whole,), (b"\xff",), (whole,)], "value binary")
-    rows = decoded(frame, plain_config(), "protobuf", schema=text, reader="All").collect()
-    assert [it["value_problem"] is None for it in rows] == [True, False, True]
-    said = {f"of{at}": it.said for at, it in enumerate(made)}
-    assert same_message(rows[2]["value_decoded"].asDict(recursive=True), said), (rows[2], said)
 
 
 def test_times_that_python_lacks_are_null_however_deep(spark: SparkSession) -> None:
