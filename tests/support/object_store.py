@@ -59,7 +59,7 @@ def object_store(folder: Path) -> Iterator[Store]:
     process = GuardedProcess(["env", *keys, *command], folder / "server.log")
     try:
         wait_until(
-            lambda: _listens(port),
+            lambda: listens(port),
             seconds=START_SECONDS,
             what=lambda: f"{PROGRAM} does not listen: {process.log_tail()}",
         )
@@ -77,7 +77,8 @@ def object_store(folder: Path) -> Iterator[Store]:
         process.kill()
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Whether something takes connections there."""
     try:
         socket.create_connection(("127.0.0.1", port), 1).close()
     except OSError:

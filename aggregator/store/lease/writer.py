@@ -23,6 +23,7 @@ from aggregator.model.events import Event, EventSink
 from aggregator.plan.lanes.producer import is_local
 from aggregator.plan.lease import EXECUTOR_SECONDS, Life
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.lease.conditional_puts import check_conditional_puts
 from aggregator.store.lease.lease import Lease, LockTitle, TableTitle
 from aggregator.store.lease.lock import WriterLock, has_lock, held_by, jvm_lock_file
 from aggregator.store.lease.owner import Owner
@@ -155,9 +156,11 @@ class Writer:
             self._lock = asked.lock(self._owner, silent) if take_over else self._plain_lock(asked)
             self._owner = self._lock.owner
         else:
-            table = CheckpointTable.open(self._path, self._config.checkpoint.storage_options)
+            options = self._config.checkpoint.storage_options
+            table = CheckpointTable.open(self._path, options)
             if table is not None:
                 self._owner = asked.lease(table, self._owner, take_over=take_over)
+            check_conditional_puts(self._path, options)
             # At once: until the epoch is claimed, any other may do the same.
             self._claim(retries=asked.CLAIMS if take_over else 0)
         life = life_of(self._owner.jvm, self._owner.jvm_started)
