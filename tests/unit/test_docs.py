@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 import subprocess
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -81,6 +83,16 @@ def test_an_example_config_loads(where: str) -> None:
 @pytest.mark.parametrize("where", PYTHON)
 def test_an_example_program_is_python(where: str) -> None:
     ast.parse(PYTHON[where])
+
+
+def test_an_example_program_imports_what_there_is() -> None:
+    for where, program in PYTHON.items():
+        for each in ast.walk(ast.parse(program)):
+            if isinstance(each, ast.ImportFrom) and (each.module or "").startswith("aggregator"):
+                found = importlib.import_module(each.module or "")
+                for name in each.names:
+                    has = hasattr(found, name.name)
+                    assert has or find_spec(f"{each.module}.{name.name}"), f"{where}: {name.name}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from aggregator.features.quarantine.content import hub_partition
+from aggregator.features.quarantine.content import Content, has_event, hub_partition
 from aggregator.features.quarantine.ledger import BUSY_MS, Filter, Ledger
 from aggregator.features.quarantine.records import (
     Note,
@@ -203,3 +203,27 @@ def test_a_retried_record_goes_where_its_lane_would_have_put_it() -> None:
     assert hub_partition("source_partition", ORIGIN, b"k", 2) == 1
     assert hub_partition("round_robin", ORIGIN, b"k", 5) == 3
     assert hub_partition("cluster", ORIGIN, b"k", 4) == hub_partition("cluster", ORIGIN, None, 4)
+
+
+@pytest.mark.parametrize(
+    ("by", "key", "value", "headers", "expected"),
+    [
+        ("header:id", b"k", b"v", [], False),
+        ("header:id", b"k", b"v", [("other", b"1")], False),
+        ("header:id", b"k", b"v", [("id", b"1")], True),
+        # The last one of a name counts, as where dedup looks.
+        ("header:id", b"k", b"v", [("id", b"1"), ("id", b"")], False),
+        ("header:id", b"k", b"v", [("id", None), ("id", b"1")], True),
+        ("key", b"k", None, [], True),
+        ("key", None, b"v", [], False),
+        ("key", b"", b"v", [], False),
+        ("value:$.id", b"k", None, [], False),
+        ("value:$.id", b"k", b"", [], False),
+        # What is inside is not looked at: it may have one.
+        ("value:$.id", b"k", b"no JSON", [], True),
+    ],
+)
+def test_only_a_record_without_an_id_has_certainly_no_event(
+    by: str, key: bytes | None, value: bytes | None, headers: list[Header], expected: bool
+) -> None:
+    assert has_event(by, Content(key, value, headers, -1)) is expected

@@ -61,6 +61,18 @@ def content_of(config: Config, reader: QuarantineReader, record: Quarantined) ->
     return Content(found.key, found.value, [*found.headers, *origin_headers(raw)], record.timestamp)
 
 
+def has_event(by: str, content: Content) -> bool:
+    """Whether dedup may find an event's id in a record, by its rule; without one it is written.
+
+    Inside of a value nothing is looked for: only an empty one has certainly none.
+    """
+    kind, _, name = by.partition(":")
+    if kind == "header":
+        found = [value for own, value in content.headers if own == name]
+        return bool(found and found[-1])
+    return bool(content.key if kind == "key" else content.value)
+
+
 def hub_partition(rule: PartitionBy, origin: Origin, key: bytes | None, count: int) -> int:
     """The partition of a hub topic with `count` partitions that a record goes to.
 

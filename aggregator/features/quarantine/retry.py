@@ -14,9 +14,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from aggregator.config.dedup import DedupRule
 from aggregator.config.kafka_settings import ignore, jvm_settings
 from aggregator.config.schema import Config
-from aggregator.features.quarantine.content import Content, content_of, hub_partition
+from aggregator.features.quarantine.content import Content, content_of, has_event, hub_partition
 from aggregator.features.quarantine.ledger import Ledger, LedgerEntry
 from aggregator.features.quarantine.reader import QuarantineReader
 from aggregator.features.quarantine.records import Note, Quarantined, RecordState, origin_of
@@ -76,8 +77,8 @@ class Retry:
         """Try each entry, and yield its outcome when it is over.
 
         `overwrite` takes those of compacted hub topics too, where an older value may replace a
-        newer one, and refused ones of hub topics that have each event once. Raises ClusterError
-        when the hub does not answer.
+        newer one, and refused ones with an event's id of hub topics that have each event once.
+        Raises ClusterError when the hub does not answer.
         """
         for entry in entries:
             yield self._one(entry.record, dry_run=dry_run, overwrite=overwrite)
@@ -93,20 +94,16 @@ class Retry:
             return RetryOutcome(
                 record, RecordState.OPEN, f"{reason} key; --overwrite writes it all the same"
             )
-        deduped = self._config.topics.rules_for(record.hub_topic).dedup.is_on
-        if deduped and record.kind in set(PoisonReason) and not overwrite:
-            # The event of a refused record is not remembered: that of another source is written.
-            reason = f"hub topic {record.hub_topic} has each event once, and may hold that of its"
-            return RetryOutcome(
-                record, RecordState.OPEN, f"{reason} event; --overwrite writes it all the same"
-            )
         if record.kind == PoisonReason.SCHEMA:
             reason = f"its id ({record.reason}) is one that its source's registry did not know"
             return RetryOutcome(record, RecordState.OPEN, reason)
         content = content_of(self._config, self._reader, record)
         if isinstance(content, str):
             return RetryOutcome(record, RecordState.OPEN, content)
-        rule = self._config.topics.rules_for(record.hub_topic).partition_by
+        rules = self._config.topics.rules_for(record.hub_topic)
+        if not overwrite and (reason := _once(rules.dedup, record, content)):
+            return RetryOutcome(record, RecordState.OPEN, reason)
+        rule = rules.partition_by
         place = TopicPartition(
             record.hub_topic, hub_partition(rule, record.origin, content.key, facts.partitions)
         )
@@ -183,6 +180,24 @@ class Retry:
             raise ClusterError(
                 f"hub: {place.topic} takes no notes ({text_of(error)}); allow WRITE on it"
             )
+
+
+def _once(rule: DedupRule, record: Quarantined, content: Content) -> str:
+    """Why a record may not be written to a hub topic that has each event once; "" if it may.
+
+    The event of a refused record is not remembered, so that of another source is written, at any
+    moment. A record that dedup itself has dropped is written because a person asks for it.
+    """
+    if (
+        not rule.is_on
+        or record.kind not in set(PoisonReason)
+        or not has_event(rule.by or "", content)
+    ):
+        return ""
+    return (
+        f"hub topic {record.hub_topic} has each event once (dedup by {rule.by}), and may hold the "
+        "event of this record out of another one; --overwrite writes it all the same"
+    )
 
 
 def record_producer(config: Config) -> Producer:
