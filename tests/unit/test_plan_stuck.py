@@ -29,3 +29,12 @@ def test_a_position_short_of_the_end_is_not_stuck_while_the_log_stands_still() -
 def test_an_unknown_log_end_changes_nothing() -> None:
     seen = follow({}, {EU0: 5}, {EU0: 5}, now=0.0)
     assert follow(seen, {EU0: 6}, {}, now=1.0) == seen
+
+
+def test_a_position_at_the_end_is_not_stuck_however_old_the_end_was_that_was_known_first() -> None:
+    """A task has read further than the log's end of the last look; then nothing more comes."""
+    seen = follow({}, {EU0: 40}, {EU0: 30}, now=0.0)
+    seen = follow(seen, {EU0: 40}, {EU0: 40}, now=5.0)
+    assert stuck(follow(seen, {EU0: 40}, {EU0: 40}, now=99.0), 99.0, after_seconds=60.0) == {}
+    seen = follow(seen, {EU0: 40}, {EU0: 41}, now=100.0)
+    assert list(stuck(seen, 160.0, after_seconds=60.0)) == [EU0]

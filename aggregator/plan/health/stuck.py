@@ -12,7 +12,8 @@ from aggregator.model.values import SourcePartition
 class Movement:
     """What was seen of one partition since its position last changed.
 
-    `end` is the log's end at that moment; `moved_at` is when the log was first seen beyond it.
+    `end` is the log's end at that moment, which is never below the position: an answer may be older
+    than what a task has read since. `moved_at` is when the log was first seen beyond it.
     """
 
     position: int
@@ -34,7 +35,7 @@ def follow(
             if known is not None:
                 after[sp] = known
         elif known is None or known.position != position:
-            after[sp] = Movement(position, end)
+            after[sp] = Movement(position, max(position, end))
         elif known.moved_at is None and end > known.end:
             after[sp] = Movement(position, known.end, now)
         else:
