@@ -237,9 +237,11 @@ def test_a_record_that_never_arrived_holds_up_that_of_the_other_source_for_secon
     # Its event is in the hub by now: a retry brings it once more only where that is asked for. What
     # has no event's id is always written.
     alter_topic(hub, twins.topic, {"max.message.bytes": "20000"})
-    tried, free = cli(config, tmp_path, "quarantine", "retry", "--all", code=EXIT_DATA)
-    assert (tried["state"], "--overwrite" in tried["detail"]) == ("open", True)
-    assert free["state"] == "retried"
+    both = cli(config, tmp_path, "quarantine", "retry", "--all", code=EXIT_DATA)
+    assert {it["state"]: "--overwrite" in it["detail"] for it in both} == {
+        "open": True,
+        "retried": False,
+    }
     (tried,) = cli(config, tmp_path, "quarantine", "retry", "--all", "--overwrite")
     assert tried["state"] == "retried"
 
