@@ -89,7 +89,7 @@ SINGLES: dict[str, tuple[int, list[tuple[bytes, Any]], Any]] = {
     "string": (LENGTH, [(it.encode(), it) for it in ("é😀", "\0", "x" * 3000)], ""),
     "bytes": (LENGTH, [(b"\0\xff", b"\0\xff")], b""),
 }
-"""Of each type its wire type, values as bytes and as Python, and what stands for none."""
+"""Of each type its wire type, values as bytes and as Python, and what an unset field says."""
 KNOWN: dict[str, tuple[bytes, Any]] = {
     "Timestamp": (field(1, VARINT, varint(AT)), datetime.fromtimestamp(AT, UTC)),
     "Int64Value": (field(1, VARINT, varint(-5)), {"value": -5}),
