@@ -11,7 +11,7 @@ from aggregator.datapath.jars import cache_folder, find_java
 from aggregator.datapath.spark import java_options
 from aggregator.datapath.spark.java_options import driver_options, is_noexec
 from aggregator.datapath.spark.jvm import require_name
-from aggregator.datapath.spark.memory_room import memory_limit, why_too_small
+from aggregator.datapath.spark.memory_room import memory_limit, require_heap, why_too_small
 from aggregator.model.errors import AggregatorError, JarsError
 from aggregator.plan.lanes.memory import MIB
 
@@ -173,7 +173,10 @@ def test_the_memory_of_a_container_is_read_in_both_kinds_of_groups(
 def test_a_heap_that_a_container_has_no_room_for_is_named_with_the_fix() -> None:
     assert why_too_small(2048 * MIB, None) == ""
     assert why_too_small(2048 * MIB, 4096 * MIB) == ""
-    small = why_too_small(2048 * MIB, 1024 * MIB)
-    assert "spark.driver.memory is 2048 MiB" in small and "1024 MiB of memory" in small
-    assert "set spark.conf to {spark.driver.memory: 512m}" in small
-    assert "provide at least 768 MiB" in why_too_small(2048 * MIB, 512 * MIB)
+    small = why_too_small(2048 * MIB, 1100 * MIB)
+    assert "spark.driver.memory is 2048 MiB" in small and "1100 MiB of memory" in small
+    assert "set spark.conf to {spark.driver.memory: 588m}" in small
+    assert "provide at least 1024 MiB" in why_too_small(2048 * MIB, 512 * MIB)
+    require_heap(512 * MIB)
+    with pytest.raises(AggregatorError, match=r"is 256 MiB.*set spark.conf.*memory: 512m"):
+        require_heap(256 * MIB)

@@ -15,7 +15,7 @@ from aggregator.datapath.connector.build import connector_jar
 from aggregator.datapath.jars import HOME_VARIABLE, cache_folder, jars, spark_home, spark_java_home
 from aggregator.datapath.spark.class_archive import class_archive, launcher_words
 from aggregator.datapath.spark.gateway import CLASS_PATH, PORT, quick_command, start_quickly
-from aggregator.datapath.spark.memory_room import memory_limit, why_too_small
+from aggregator.datapath.spark.memory_room import memory_limit, require_heap, why_too_small
 from aggregator.model.errors import AggregatorError
 from aggregator.plan.lanes.memory import heap_of
 from aggregator.plan.lanes.producer import is_local
@@ -55,21 +55,23 @@ def prepare_driver(config: Config, progress: Progress) -> Driver:
     """Fetch and archive what is not there yet; `progress` says what takes long.
 
     JarsError when the jars, Spark or a Java cannot be had, AggregatorError for a user without a
-    name. Under spark-submit there is no archive: Java runs already, and to make one takes half a
-    minute and 200 MB.
+    name or a heap that is too small. Under spark-submit there is no archive: Java runs already, and
+    to make one takes half a minute and 200 MB.
     """
     require_name()
     named, spark = os.environ.get(HOME_VARIABLE, ""), spark_home()
     if named and spark != Path(named):
         progress(f"{HOME_VARIABLE} names {named}, which is another Spark: {spark} is started")
-    heap = heap_of(config.spark.conf, local=True)
-    if why := why_too_small(heap, memory_limit()):
-        progress(why)
+    submitted = bool(os.environ.get(PORT))
+    if not submitted:
+        heap = heap_of(config.spark.conf, local=True)
+        require_heap(heap)
+        if why := why_too_small(heap, memory_limit()):
+            progress(why)
     found = spark_jars(Path(config.spark.jars) if config.spark.jars else None, progress)
     own = config.spark.conf.get(CLASS_PATH, "").split(os.pathsep)
     class_path = [*found, *(Path(each) for each in own if each)]
     home = spark_java_home()
-    submitted = bool(os.environ.get(PORT))
     archive = None if submitted else class_archive(cache_folder(), home, class_path, progress)
     return Driver(home, tuple(found), tuple(class_path), archive, launcher_words(archive))
 

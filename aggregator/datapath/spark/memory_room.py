@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from aggregator.model.errors import AggregatorError
 from aggregator.plan.lanes.memory import MIB
 
 BESIDE = 512 * MIB
 """What Java needs beside its heap, and Python."""
-LEAST_HEAP = 256 * MIB
+SPARK_LEAST = 450 * MIB
+"""Spark does not start with less, and says so in a Java stack trace."""
+LEAST_HEAP = 512 * MIB
 CONTROL = Path("/sys/fs/cgroup")
 OWN_GROUPS, MACHINE = Path("/proc/self/cgroup"), Path("/proc/meminfo")
 V1, V2 = "memory.limit_in_bytes", "memory.max"
@@ -28,6 +31,15 @@ def memory_limit(
         if line.startswith("MemTotal:"):
             found.append(int(line.split()[1]) * 1024)
     return min(found, default=None)
+
+
+def require_heap(heap: int) -> None:
+    """AggregatorError for a heap with which Spark does not start."""
+    if heap < SPARK_LEAST:
+        raise AggregatorError(
+            f"spark.driver.memory is {heap // MIB} MiB, and Spark does not start with less than "
+            f"{SPARK_LEAST // MIB}: set spark.conf to {{spark.driver.memory: {LEAST_HEAP // MIB}m}}"
+        )
 
 
 def why_too_small(heap: int, limit: int | None) -> str:
