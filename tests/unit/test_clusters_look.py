@@ -16,6 +16,7 @@ from aggregator.model.errors import AggregatorError
 from aggregator.model.values import ClusterFacts
 from aggregator.plan.refusals import NOTHING_REFUSED
 from aggregator.plan.snapshot import Doubts
+from support.reading import wait_for
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",
@@ -53,7 +54,7 @@ def test_a_look_by_the_old_config_is_never_handed_over(monkeypatch: pytest.Monke
     # It looks again at once, by the new config; of the first look nothing is told.
     assert begun.wait(30)
     lookout.stop()
-    lookout._thread.join(30)
+    wait_for(lambda: not lookout._loop.is_alive, "its thread has ended")
     assert asked == [(["eu", "us"], ["eu", "us"]), (["eu"], ["eu"])]
     assert str(lookout.latest()) == "look 2"
 

@@ -74,7 +74,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(probes, "time", clock)
     monkeypatch.setattr(watch, "time", clock)
-    monkeypatch.setattr(SourceWatch, "_loop", lambda _: None)
+    monkeypatch.setattr(SourceWatch, "_turn", lambda _: None)
     return clock
 
 
@@ -159,10 +159,10 @@ def test_watches_come_and_go_with_the_config_and_the_others_go_on(clock: Clock) 
     assert watches._watches["eu"] is before["eu"]
     assert watches._watches["us"] is not before["us"]
     assert watches._watches["us"].partitions == before["us"].partitions == {US0}
-    assert before["us"]._stop.is_set()
+    assert before["us"]._loop.over.is_set()
     watches.follow(config(), mine)
     assert watches._watches == {"eu": before["eu"]}
-    assert not before["eu"]._stop.is_set()
+    assert not before["eu"]._loop.over.is_set()
 
 
 def test_a_defect_is_the_answer_of_its_watch_which_goes_on(
@@ -177,7 +177,7 @@ def test_a_defect_is_the_answer_of_its_watch_which_goes_on(
     try:
         told = wait_for(lambda: found.latest.failure, "the source is told as failed")
         assert told == "a defect"
-        assert found._thread.is_alive()
+        assert found._loop.is_alive
     finally:
         found.stop()
 
@@ -189,6 +189,6 @@ def test_settings_that_no_client_takes_are_the_answer_of_a_watch_which_goes_on()
         told = wait_for(lambda: found.latest.failure, "the source is told as failed")
         assert 'Invalid value for configuration property "client.dns.lookup"' in told
         assert "unseen" not in told
-        assert found._thread.is_alive()
+        assert found._loop.is_alive
     finally:
         found.stop()

@@ -25,6 +25,7 @@ from aggregator.store.checkpoint.identity import Identity
 from aggregator.store.checkpoint.rows import Checkpoint
 from aggregator.store.checkpoint.start_state import CheckpointState
 from support.flow_world import config_of
+from support.reading import wait_for
 from support.reports import lane_report, task
 from support.sizes import largest
 
@@ -539,7 +540,7 @@ def test_an_error_that_nobody_foresaw_ends_the_thread_and_is_told(
 
     monkeypatch.setattr(world.connector, "poll", fail)
     world.observer.start()
-    world.observer._thread.join(30)
+    wait_for(lambda: not world.observer._loop.is_alive, "its thread has ended")
     assert str(world.observer.failure) == "no such thing"
     world.observer.stop()
 

@@ -9,7 +9,7 @@ from queue import Queue
 
 import pytest
 
-from aggregator.features.loop import Loop
+from aggregator.model.loop import FOREVER, Loop
 from support.reading import wait_for
 
 SECONDS = 10.0
@@ -49,16 +49,21 @@ class Feature:
         self.error = ""
         self.every = 5.0
         self.during: Callable[[], None] = lambda: None
+        self.on_error: Callable[[], None] = lambda: None
         self.count = 0
         self.loop = Loop(
             "a-feature",
             self.turn,
             every=lambda: self.every,
-            on_error=lambda error: self.errors.append(str(error)),
+            on_error=self.fail,
             finish=lambda: self.finished.put(threading.current_thread().name),
             stop_seconds=SECONDS,
             wait=self.clock.wait,
         )
+
+    def fail(self, error: Exception) -> None:
+        self.errors.append(str(error))
+        self.on_error()
 
     def turn(self) -> None:
         self.count += 1
@@ -97,6 +102,47 @@ def test_it_takes_its_first_turn_at_once_and_the_next_when_the_time_has_passed(
     feature.clock.pass_()
     assert (feature.taken(), feature.waits()) == (2, 7.0)
     assert [it.name for it in threading.enumerate()].count("a-feature") == 1
+
+
+def test_its_first_turn_comes_after_a_delay_or_when_it_is_woken(feature: Feature) -> None:
+    feature.loop.start(delay=3.0)
+    assert feature.waits() == 3.0
+    assert feature.turns.empty()
+    feature.loop.wake()
+    assert (feature.taken(), feature.waits()) == (1, 5.0)
+
+
+def test_an_end_during_the_delay_comes_without_a_turn(feature: Feature) -> None:
+    feature.loop.start(delay=3.0)
+    assert feature.waits() == 3.0
+    feature.loop.stop()
+    assert feature.finished.get_nowait() == "a-feature"
+    assert feature.turns.empty()
+
+
+def test_an_exception_may_be_the_end(feature: Feature) -> None:
+    feature.on_error = feature.loop.end
+    feature.error = "no answer"
+    feature.loop.start()
+    assert feature.finished.get(timeout=SECONDS) == "a-feature"
+    assert (feature.count, feature.errors) == (1, ["no answer"])
+
+
+def test_a_wait_without_a_limit_ends_when_it_is_woken() -> None:
+    turns: Queue[int] = Queue()
+    loop = Loop(
+        "waits",
+        lambda: turns.put(1),
+        every=lambda: FOREVER,
+        on_error=lambda error: None,
+        stop_seconds=FOREVER,
+    )
+    loop.start()
+    assert turns.get(timeout=SECONDS)
+    loop.wake()
+    assert turns.get(timeout=SECONDS)
+    loop.stop()
+    assert not loop.is_alive
 
 
 def test_an_exception_is_given_away_and_the_next_turn_follows(feature: Feature) -> None:

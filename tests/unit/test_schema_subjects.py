@@ -225,20 +225,18 @@ def test_what_was_told_by_another_rule_is_asked_again(desk: Desk) -> None:
 
 
 def test_a_question_is_answered_that_comes_just_when_a_wait_has_ended(desk: Desk) -> None:
-    class Interrupted(threading.Event):
+    def interrupted(event: threading.Event, seconds: float) -> bool:
         """Asks a question between the end of a wait and what follows it, once."""
-
-        def wait(self, timeout: float | None = None) -> bool:
-            is_set = super().wait(timeout)
-            if not is_set and questions:
-                desk.translator.ask("eu", [questions.pop()])
-            return is_set
+        is_set = event.wait(seconds)
+        if not is_set and questions:
+            desk.translator.ask("eu", [questions.pop()])
+        return is_set
 
     desk.answers |= {1: 11, 2: 12}
     desk.translator.ask("eu", [Question("orders", "value", 1)])
     wait_for(lambda: desk.known() == {1: 11}, "the worker runs")
     questions = [Question("orders", "value", 2)]
-    desk.translator._workers["eu"]._news = Interrupted()
+    desk.translator._workers["eu"]._loop._wait = interrupted
     wait_for(lambda: desk.known() == {1: 11, 2: 12}, "it is answered", 10)
 
 

@@ -7,7 +7,6 @@ engine's thread and all else from the observer's own.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
 
@@ -21,6 +20,7 @@ from aggregator.engine.commits.points import Begun, Bounded, LanePoints, bounded
 from aggregator.model.errors import CheckpointConflictError, CheckpointError, ClusterError
 from aggregator.model.events import EventSink
 from aggregator.model.failpoint import failpoint
+from aggregator.model.loop import FOREVER, Loop
 from aggregator.model.values import Positions, SourcePartition
 from aggregator.status.figures import Figures
 from aggregator.status.view import LaneProgress
@@ -57,8 +57,13 @@ class Observer(Commits):
         self._in_force = in_force
         self._lanes: dict[str, LanePoints] = {}
         self._begun: dict[str, Begun] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="observer", daemon=True)
+        self._loop = Loop(
+            "observer",
+            self.tick,
+            every=lambda: POLL_SECONDS,
+            on_error=self._fail,
+            stop_seconds=FOREVER,
+        )
         self._heard: list[TaskReport] = []
         self.progress: Mapping[str, LaneProgress] = {}
         self.figures = Figures()
@@ -66,13 +71,11 @@ class Observer(Commits):
 
     def start(self) -> None:
         """Begin to observe, in a thread of its own."""
-        self._thread.start()
+        self._loop.start(delay=POLL_SECONDS)
 
     def stop(self) -> None:
         """End the thread. Lanes that still run are not committed any more."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._loop.stop()
 
     def begin(
         self,
@@ -212,10 +215,7 @@ class Observer(Commits):
         query = lane.query
         return self._checkpoints(query.lane.name, query.generation, lane.identity, parts)
 
-    def _loop(self) -> None:
-        try:
-            while not self._stop.wait(POLL_SECONDS):
-                self.tick()
-        except Exception as error:
-            # Without checkpoints nothing may continue: the engine's thread checks this and stops.
-            self.failure = error
+    def _fail(self, error: Exception) -> None:
+        # Without checkpoints nothing may continue: the engine's thread checks this and stops.
+        self.failure = error
+        self._loop.end()

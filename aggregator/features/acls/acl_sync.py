@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from typing import Self
 
 from aggregator.features.acls.acl_admin import add_acls, look_at_acls, synced_sources, who_is
-from aggregator.features.loop import Loop
 from aggregator.features.service import Now, Resources, Service
 from aggregator.kafka.admin import HUB, open_admin
 from aggregator.model.events import Event, EventSink
+from aggregator.model.loop import Loop
 from aggregator.status.schema import AclSyncStatus
 
 

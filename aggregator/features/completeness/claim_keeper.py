@@ -8,8 +8,8 @@ from functools import partial
 
 from aggregator.config.in_force import InForce
 from aggregator.features.completeness.claim_table import CompletenessTable
-from aggregator.features.loop import Loop
 from aggregator.model.events import Event, EventSink
+from aggregator.model.loop import Loop
 from aggregator.plan.completeness.claims import Claim
 from aggregator.store.state_store import StateStore
 

@@ -15,12 +15,12 @@ from typing import Any, Protocol, Self
 from aggregator.config.in_force import InForce
 from aggregator.config.kafka_settings import hub_reader_settings
 from aggregator.features.dedup.event_table import ROW_BYTES, DedupTable, Rule, TopicLife
-from aggregator.features.loop import Loop
 from aggregator.features.service import Resources, Service
 from aggregator.kafka.discovery.hub_logs import read_topic_id
 from aggregator.model.errors import ClusterError
 from aggregator.model.events import Event, EventSink
 from aggregator.model.failpoint import failpoint
+from aggregator.model.loop import Loop
 from aggregator.status.copied import DedupStatus
 from aggregator.store.checkpoint.rows import to_moment
 from aggregator.store.state_store import StateStore

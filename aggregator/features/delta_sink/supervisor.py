@@ -25,9 +25,9 @@ from aggregator.features.child_process import (
 )
 from aggregator.features.delta_sink.next_batch import plan_rest
 from aggregator.features.delta_sink.sink_report import TeeReport
-from aggregator.features.loop import Loop
 from aggregator.features.service import Now, Resources, Service
 from aggregator.model.events import Event, EventSink
+from aggregator.model.loop import Loop
 from aggregator.status.sink import TeeState, TeeStatus
 
 TURN_SECONDS = 0.25

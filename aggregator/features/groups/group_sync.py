@@ -27,7 +27,6 @@ from aggregator.features.groups.translate import (
     sight_of,
     translated,
 )
-from aggregator.features.loop import Loop
 from aggregator.features.service import Now, Resources, Service
 from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
 from aggregator.kafka.admin.all_clusters import LATE_SECONDS
@@ -35,6 +34,7 @@ from aggregator.kafka.admin.parallel import ask_all
 from aggregator.kafka.discovery.prepare import partitions_by_cluster
 from aggregator.model.errors import ClusterError
 from aggregator.model.events import Event, EventSink
+from aggregator.model.loop import Loop
 from aggregator.model.values import SourcePartition, TopicPartition
 from aggregator.plan.plan import Plan
 from aggregator.plan.reload import same_connection

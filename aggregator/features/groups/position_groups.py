@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Self
 
 from aggregator.config.schema import Config
-from aggregator.features.loop import Loop
 from aggregator.features.service import Now, Resources, Service
 from aggregator.kafka.admin import ClusterAdmin, open_admin
 from aggregator.kafka.admin.groups import commit_group
 from aggregator.model.events import Event, EventSink
+from aggregator.model.loop import Loop
 from aggregator.model.values import Positions, TopicPartition
 from aggregator.plan.reload import same_connection
 

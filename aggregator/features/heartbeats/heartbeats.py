@@ -15,13 +15,13 @@ from confluent_kafka import KafkaError, Producer
 from aggregator.config.kafka_settings import ignore
 from aggregator.config.schema import Config
 from aggregator.features.heartbeats.records import key_of, value_of
-from aggregator.features.loop import Loop
 from aggregator.features.service import Now, Resources, Service
 from aggregator.kafka.admin import HUB, ClusterAdmin, apply, open_admin
 from aggregator.kafka.admin.client_errors import AUTHORIZATION, text_of
 from aggregator.kafka.credentials import client_settings
 from aggregator.model.errors import ClusterError
 from aggregator.model.events import Event, EventSink
+from aggregator.model.loop import Loop
 from aggregator.model.values import HEARTBEATS_TOPIC
 from aggregator.plan.topics.heartbeats_topic import HEARTBEATS_PARTITION, creation, how_to_create
 from aggregator.status.schema import HeartbeatsStatus

@@ -13,7 +13,6 @@ from typing import Self
 from confluent_kafka import OFFSET_BEGINNING
 
 from aggregator.config.schema import Config
-from aggregator.features.loop import Loop
 from aggregator.features.quarantine.reader import quarantine_log, quarantine_partition
 from aggregator.features.quarantine.records import Quarantined, parse
 from aggregator.features.service import Resources, Service
@@ -23,6 +22,7 @@ from aggregator.kafka.credentials import reader_settings
 from aggregator.kafka.reader import AssignedReader, Polled, open_consumer, to_raw
 from aggregator.model.errors import AggregatorError
 from aggregator.model.events import Event, EventSink
+from aggregator.model.loop import Loop
 from aggregator.status.schema import QuarantineStatus
 
 POLL_RECORDS = 1_000

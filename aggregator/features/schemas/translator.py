@@ -18,6 +18,7 @@ from aggregator.features.schemas.subjects import Answers, Named, NoSchema, Quest
 from aggregator.kafka.registry.copying import Owed
 from aggregator.model.errors import RegistryError
 from aggregator.model.events import Event, EventSink
+from aggregator.model.loop import Loop
 from aggregator.model.values import Route, SchemaIds
 
 AGAIN_SECONDS = 5.0
@@ -167,25 +168,29 @@ class _Worker:
         self._reported: dict[Question | str, str] = {}
         self._forgotten = 0
         self._queue: list[Question] = []
-        self._round_at = time.monotonic() + LOOK_SECONDS
-        self._hurries = False
-        self._news = threading.Event()
-        self._over = False
-        self._thread = threading.Thread(target=self._loop, name=f"schemas-{alias}", daemon=True)
+        self._round_at = self._look_at = time.monotonic() + LOOK_SECONDS
+        self._again_at: float | None = None
+        self._hurries = self._is_asked = False
+        self._loop = Loop(
+            f"schemas-{alias}", self._turn, every=self._seconds_left, on_error=self._fail
+        )
+
+    @property
+    def _is_over(self) -> bool:
+        return self._loop.over.is_set()
 
     def start(self) -> None:
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
-        self._over = True
-        self._news.set()
+        self._loop.end()
 
     def ask(self, questions: Collection[Question]) -> None:
         with self._lock:
             new = {it for it in questions if it not in self._answers.of} - self._wanted
             self._wanted |= new
         if new:
-            self._news.set()
+            self._hurry()
 
     def forget(self, topic: str) -> None:
         with self._lock:
@@ -195,22 +200,28 @@ class _Worker:
             self._answers = self._answers.without(topic)
             self._translator.publish(self, self._answers)
 
-    def _loop(self) -> None:
-        again_at: float | None = None
-        look_at = self._round_at
-        while not self._over:
-            due = look_at if again_at is None else min(look_at, again_at)
-            is_asked = self._news.wait(max(0.0, due - time.monotonic()))
-            if is_asked:
-                # Only then: what is asked for just after the wait has ended must not be forgotten.
-                self._news.clear()
-            if is_asked or (again_at is not None and time.monotonic() >= again_at):
-                with self._lock:
-                    wanted = sorted(self._wanted, key=str)
-                failed = [it for it in wanted if not self._over and not self._find(it)]
-                again_at = time.monotonic() + AGAIN_SECONDS if failed else None
-            if time.monotonic() >= look_at and not self._over:
-                look_at = self._look_on()
+    def _hurry(self) -> None:
+        self._is_asked = True
+        self._loop.wake()
+
+    def _seconds_left(self) -> float:
+        due = self._look_at if self._again_at is None else min(self._look_at, self._again_at)
+        return max(0.0, due - time.monotonic())
+
+    def _turn(self) -> None:
+        # Taken back before it looks at what is wanted: what is asked from here on is not forgotten.
+        is_asked, self._is_asked = self._is_asked, False
+        if is_asked or (self._again_at is not None and time.monotonic() >= self._again_at):
+            with self._lock:
+                wanted = sorted(self._wanted, key=str)
+            failed = [it for it in wanted if not self._is_over and not self._find(it)]
+            self._again_at = time.monotonic() + AGAIN_SECONDS if failed else None
+        if time.monotonic() >= self._look_at and not self._is_over:
+            self._look_at = self._look_on()
+
+    def _fail(self, error: Exception) -> None:
+        self._again_at = self._look_at = time.monotonic() + AGAIN_SECONDS
+        self._say("look", f"{UNSURE}: {error}")
 
     def _look_on(self) -> float:
         """Ask again for one of those that have answers; returns when the next one is due."""
@@ -289,7 +300,7 @@ class _Worker:
             self._wanted.add(asked)
             self._translator.publish(self, self._answers)
         self._hurries = True
-        self._news.set()
+        self._hurry()
         topic, side, schema = asked
         words = f"schema {schema} of {side}s of {topic} is not what it was at a registry"
         self._say(asked, f"{words}: it is asked for again")
@@ -310,7 +321,7 @@ class _Worker:
             self._say(each.subject, f"{words} {each.level} of its source: {each.why}")
 
     def _say(self, about: Question | str, words: str) -> None:
-        if words != self._reported.get(about) and not self._over:
+        if words != self._reported.get(about) and not self._is_over:
             if len(self._reported) >= MAX_REPORTED:
                 self._reported.clear()
             self._reported[about] = words

@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from aggregator.config.in_force import InForce
-from aggregator.features.loop import Loop
 from aggregator.features.timeline.feed import Feed
 from aggregator.features.timeline.minutes import history_rows
 from aggregator.features.timeline.timeline_report import HistoryRow
 from aggregator.features.timeline.timeline_tables import events_log, history_log
 from aggregator.model.events import Event, EventSink
+from aggregator.model.loop import Loop
 from aggregator.status.schema import NOT_BEGUN, SourceStatus, Status
 from aggregator.store.state_store import StateStore
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Self
 
 from aggregator.config.schema import CheckpointConfig
-from aggregator.features.loop import Loop
 from aggregator.features.service import Resources, Service
 from aggregator.features.verify.past_audits import AuditSummary, PastAudits
 from aggregator.model.errors import EXIT_DATA
+from aggregator.model.loop import Loop
 from aggregator.status.schema import AuditCounts, AuditStatus
 from aggregator.store.state_store import StateStore
 

@@ -12,6 +12,7 @@ from aggregator.config.schema import Config
 from aggregator.kafka.admin import HUB, apply, open_admin
 from aggregator.kafka.admin.apply import MOST_TOPICS
 from aggregator.model.events import Event, EventSink
+from aggregator.model.loop import FOREVER, Loop
 from aggregator.plan.actions import Action, Applied, CreateTopic
 
 AT_ONCE = 2 * MOST_TOPICS
@@ -59,23 +60,22 @@ class HubChanges:
         self._emit = emit
         self._wake = wake
         self._wanted: _Wanted | None = None
-        self._lock = threading.Condition()
+        self._lock = threading.Lock()
         self._refused: queue.SimpleQueue[Applied] = queue.SimpleQueue()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="hub-changes", daemon=True)
+        self._rest = FOREVER
+        self._loop = Loop("hub-changes", self._turn, every=lambda: self._rest, on_error=self._waits)
         self._is_busy = False
         self._since: set[str] = set()
         self._held = frozenset[str]()
         self._in_force = AT_ONCE
         self._made = 0
+        self._found = AT_ONCE
         self._shown = 0.0
         self._error = ""
 
     def stop(self) -> None:
         """End the thread soon; what is not made by then is planned again by the next start."""
-        self._stop.set()
-        with self._lock:
-            self._lock.notify()
+        self._loop.end()
 
     def refused(self) -> list[Applied]:
         """What the hub has refused in the background since the last call."""
@@ -100,7 +100,8 @@ class HubChanges:
             # A snapshot begins when the one before is used: it may miss what came since.
             since, self._since = self._since, set()
             later: list[CreateTopic] = []
-            if self._is_busy:
+            is_busy = self._is_busy
+            if is_busy:
                 later = others
             elif not self.all_now and len(creates) > AT_ONCE:
                 later = others[MOST_TOPICS:]
@@ -109,8 +110,9 @@ class HubChanges:
         names = frozenset(it.name for it in later)
         now = [it for it in actions if not (isinstance(it, CreateTopic) and it.name in names)]
         answers = self._apply(now, config) if now else []
-        if todo:
-            self._begin()
+        if todo and not is_busy:
+            self._loop.start()
+            self._loop.wake()
         return answers, self._held_back(names)
 
     def _held_back(self, names: frozenset[str]) -> frozenset[str]:
@@ -126,48 +128,37 @@ class HubChanges:
         self._held = names
         return names
 
-    def _begin(self) -> None:
-        if self._thread.is_alive():
+    def _turn(self) -> None:
+        self._rest = FOREVER
+        with self._lock:
+            wanted = self._wanted
+            group = wanted.take() if wanted is not None else []
+            self._is_busy = bool(group)
+        if not group or wanted is None:
+            return
+        self._rest = 0.0
+        left = self._try(group, wanted)
+        made = {it.name for it in group} - {it.name for it in left}
+        if left:
             with self._lock:
-                self._lock.notify()
-        else:
-            self._thread.start()
-
-    def _loop(self) -> None:
-        woken = AT_ONCE
-        while not self._stop.is_set():
-            with self._lock:
-                wanted = self._wanted
-                group = wanted.take() if wanted is not None else []
-                self._is_busy = bool(group)
-                if not group or wanted is None:
-                    if not self._stop.is_set():
-                        self._lock.wait()
-                    continue
-            left = self._try(group, wanted)
-            made = {it.name for it in group} - {it.name for it in left}
-            if left:
-                with self._lock:
-                    wanted.todo += left
-                self._stop.wait(AGAIN_SECONDS)
-            if not made:
-                continue
-            with self._lock:
-                self._since |= made
-            self._made += len(made)
-            if not wanted.todo or self._made >= (FACTOR + 1) * woken:
-                woken = self._made
-                self._wake()
-            self._report(len(wanted.todo))
+                wanted.todo += left
+            self._loop.over.wait(AGAIN_SECONDS)
+        if not made:
+            return
+        with self._lock:
+            self._since |= made
+        self._made += len(made)
+        if not wanted.todo or self._made >= (FACTOR + 1) * self._found:
+            self._found = self._made
+            self._wake()
+        self._report(len(wanted.todo))
 
     def _try(self, group: list[CreateTopic], wanted: _Wanted) -> list[CreateTopic]:
         """Create them; returns those to be tried again, as the hub did not answer or show them."""
         try:
             answers = self._apply(group, wanted.config)
         except Exception as error:  # a thread has no caller to raise to: it is tried again
-            if str(error) != self._error:
-                self._emit(Event("hub_changes", f"topics wait to be created: {error}"))
-            self._error = str(error)
+            self._waits(error)
             return group
         self._error = ""
         late, refused = not_there(answers)
@@ -175,11 +166,16 @@ class HubChanges:
             self._refused.put(it)
         return late
 
+    def _waits(self, error: Exception) -> None:
+        if str(error) != self._error:
+            self._emit(Event("hub_changes", f"topics wait to be created: {error}"))
+        self._error = str(error)
+
     def _apply(self, actions: Sequence[Action], config: Config) -> list[Applied]:
         timeout = config.supervision.connect_timeout
         # By a client of its own: a hub that throttles leaves unanswered what it is asked next.
         with open_admin(config, HUB) as hub:
-            answers = apply(actions, hub, timeout, progress=self._show, sleep=self._stop.wait)
+            answers = apply(actions, hub, timeout, progress=self._show, sleep=self._loop.over.wait)
         for it in answers:
             if it.ok and it.changed:
                 self._emit(Event("hub_changed", str(it.action)))

@@ -7,7 +7,6 @@ and when it is woken, and hands over whole results.
 from __future__ import annotations
 
 import queue
-import threading
 import time
 from collections.abc import Collection, Mapping
 
@@ -18,6 +17,7 @@ from aggregator.kafka.admin.topic_facts import ConfigTurns
 from aggregator.kafka.discovery.prepare import Prepared, merged, observe, offsets_by_time, plan_with
 from aggregator.kafka.discovery.recheck import look_closer
 from aggregator.model.errors import AggregatorError
+from aggregator.model.loop import Loop
 from aggregator.model.values import ClusterFacts, Discovery, Route
 from aggregator.plan.plan import Plan
 from aggregator.plan.refusals import NOTHING_REFUSED, Refusals
@@ -55,17 +55,17 @@ class Lookout:
         self.doubts = Doubts()
         """What the next discovery must look at more closely."""
         self._results: queue.SimpleQueue[Found] = queue.SimpleQueue()
-        self._wake = threading.Event()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="lookout", daemon=True)
+        self._is_woken = False
+        self._loop = Loop("lookout", self._turn, every=self._interval, on_error=self._fail)
 
     def start(self) -> None:
         """Begin; the first look comes after one interval."""
-        self._thread.start()
+        self._loop.start(delay=self._interval())
 
     def wake(self) -> None:
         """Look again soon, whatever the interval."""
-        self._wake.set()
+        self._is_woken = True
+        self._loop.wake()
 
     def goes_by(self, routes: Collection[Route], refusals: Refusals) -> None:
         """These routes are in force, and the hub does not take that: plan by it from now on."""
@@ -73,8 +73,7 @@ class Lookout:
 
     def stop(self) -> None:
         """End the thread soon, without waiting for a cluster that hangs."""
-        self._stop.set()
-        self._wake.set()
+        self._loop.end()
 
     def latest(self) -> Look | AggregatorError | None:
         """The newest result since the last call: a snapshot, or why there was none.
@@ -90,24 +89,28 @@ class Lookout:
             if config is self._in_force.config:
                 newest = found
 
-    def _loop(self) -> None:
-        while not self._stop.is_set():
-            if self._wake.wait(self._in_force.config.topics.refresh_interval):
-                self._wake.clear()
-                # Woken because something failed a moment ago: give it a moment.
-                if self._stop.wait(SOON_SECONDS):
-                    return
-            config = self._in_force.config
-            self._forget_others(config)
-            refusals = self._refusals.at(time.monotonic())
-            result = self._try(
-                config, dict(self._known), self._flowing, refusals, self.doubts, self._turns
-            )
-            if config is not self._in_force.config:
-                self._wake.set()
-            elif isinstance(result, Look):
-                self._known |= result.plan.sources
-            self._results.put((config, result))
+    def _interval(self) -> float:
+        return self._in_force.config.topics.refresh_interval
+
+    def _turn(self) -> None:
+        # Woken because something failed a moment ago: give it a moment.
+        is_woken, self._is_woken = self._is_woken, False
+        if is_woken and self._loop.over.wait(SOON_SECONDS):
+            return
+        config = self._in_force.config
+        self._forget_others(config)
+        refusals = self._refusals.at(time.monotonic())
+        result = self._try(
+            config, dict(self._known), self._flowing, refusals, self.doubts, self._turns
+        )
+        if config is not self._in_force.config:
+            self.wake()
+        elif isinstance(result, Look):
+            self._known |= result.plan.sources
+        self._results.put((config, result))
+
+    def _fail(self, error: Exception) -> None:
+        self._results.put((self._in_force.config, _failure(error)))
 
     def _forget_others(self, config: Config) -> None:
         """Forget what is known of sources that are gone, or that are reached otherwise by now."""
@@ -130,10 +133,14 @@ class Lookout:
     ) -> Look | AggregatorError:
         try:
             return _look(config, known, flowing, refusals, doubts, turns)
-        except AggregatorError as error:
-            return error
         except Exception as error:  # a thread has no caller to raise to: it becomes the value
-            return AggregatorError(f"{type(error).__name__}: {error}")
+            return _failure(error)
+
+
+def _failure(error: Exception) -> AggregatorError:
+    if isinstance(error, AggregatorError):
+        return error
+    return AggregatorError(f"{type(error).__name__}: {error}")
 
 
 def _look(

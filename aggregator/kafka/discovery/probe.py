@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Collection, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from aggregator.config.schema import Config
 from aggregator.kafka.admin import ClusterAdmin, ClusterCallError, open_admin
 from aggregator.kafka.admin.ids import ClusterIds, read_ids
 from aggregator.kafka.admin.parallel import seconds_for
+from aggregator.model.loop import Loop
 from aggregator.model.values import FailureKind, SourcePartition, TopicPartition
 from aggregator.plan.completeness.marks import Mark
 from aggregator.plan.health.suspects import Seen
@@ -48,8 +49,15 @@ class SourceWatch:
         self.partitions: frozenset[SourcePartition] = frozenset()
         self._config = config
         self._admin: ClusterAdmin | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name=f"watch-{alias}", daemon=True)
+        self._clients = ExitStack()
+        self._rest = PROBE_SECONDS
+        self._loop = Loop(
+            f"watch-{alias}",
+            self._turn,
+            every=lambda: self._rest,
+            on_error=self._fail,
+            finish=self._clients.close,
+        )
 
     @property
     def heard_at(self) -> float:
@@ -62,39 +70,29 @@ class SourceWatch:
     def follow(self, partitions: frozenset[SourcePartition]) -> None:
         """Watch these partitions from now on; the first call begins to poll."""
         self.partitions = partitions
-        if self._thread.ident is None:
+        if not self._loop.has_begun:
             self.latest = Watched(answered_at=time.monotonic())
-            self._thread.start()
+            self._loop.start()
 
     def stop(self) -> None:
         """End the thread soon, without waiting for a source that hangs."""
-        self._stop.set()
+        self._loop.end()
 
-    def _loop(self) -> None:
-        while not self._stop.is_set():
-            try:
-                with open_admin(self._config, self.alias) as admin:
-                    self._watch(admin)
-            except Exception as error:  # a thread has no caller to raise to: it is the answer
-                # No client comes of its settings. A file that they name may be mended.
-                self.latest = replace(self.latest, failure=str(error))
-                self._stop.wait(PROBE_SECONDS)
-
-    def _watch(self, admin: ClusterAdmin) -> None:
-        self._admin = admin
+    def _turn(self) -> None:
+        if self._admin is None:
+            # A file that the settings name may be mended: another turn tries it again.
+            self._admin = self._clients.enter_context(open_admin(self._config, self.alias))
+        began = time.monotonic()
+        seen, mark = self._probe(self._admin)
+        now = time.monotonic()
+        self.latest = Watched("", now, seen, True, mark)
         # Of thousands of partitions a probe takes long: half of the time it rests.
         longest = max(PROBE_SECONDS, self._config.supervision.deadline / 2)
-        while not self._stop.is_set():
-            before, began, rest = self.latest, time.monotonic(), PROBE_SECONDS
-            try:
-                seen, mark = self._probe(admin)
-            except Exception as error:  # a thread has no caller to raise to: it is the answer
-                self.latest = replace(before, failure=str(error))
-            else:
-                now = time.monotonic()
-                self.latest = Watched("", now, seen, True, mark)
-                rest = min(max(PROBE_SECONDS, now - began), longest)
-            self._stop.wait(rest)
+        self._rest = min(max(PROBE_SECONDS, now - began), longest)
+
+    def _fail(self, error: Exception) -> None:
+        self.latest = replace(self.latest, failure=str(error))
+        self._rest = PROBE_SECONDS
 
     def _probe(self, admin: ClusterAdmin) -> tuple[Seen, Mark | None]:
         # Before anything is sent: a mark is as old as this, however long the answer takes.

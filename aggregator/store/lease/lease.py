@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from aggregator.model.errors import AggregatorError, CheckpointConflictError, CheckpointError
+from aggregator.model.loop import FOREVER, Loop
 from aggregator.plan.lease import USABLE, Moment, Tried, Verdict, plan_lease, renewal_due
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.lease.clock import now
@@ -107,21 +108,24 @@ class Lease:
         self._waits = False
         self._until: Until | None = None
         self._lock = threading.RLock()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="lease", daemon=True)
+        self._loop = Loop(
+            "lease",
+            self.tick,
+            every=lambda: TICK_SECONDS,
+            on_error=self._fail,
+            stop_seconds=FOREVER,
+        )
         self.error: AggregatorError | None = None
         """Set when this writer must end and write nothing more: mostly a CheckpointConflictError
         that says who writes in its place."""
 
     def start(self) -> None:
         """Begin to renew it."""
-        self._thread.start()
+        self._loop.start(delay=TICK_SECONDS)
 
     def stop(self) -> None:
         """Renew it no more."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._loop.stop()
 
     def guard(self, until: Until) -> None:
         """From now on limit how long the JVM may send; after that it waits by itself."""
@@ -182,9 +186,6 @@ class Lease:
             left = max(0.0, usable - self._renewed.until(self._clock()))
             self._until(round((self._renewed.wall + usable) * 1000), round(left * 1000))
 
-    def _loop(self) -> None:
-        try:
-            while not self._stop.wait(TICK_SECONDS):
-                self.tick()
-        except Exception as error:  # a thread has no caller to raise to
-            self.error = AggregatorError(f"the lease is renewed no more: {error}")
+    def _fail(self, error: Exception) -> None:
+        self.error = AggregatorError(f"the lease is renewed no more: {error}")
+        self._loop.end()

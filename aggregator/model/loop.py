@@ -1,7 +1,7 @@
-"""The thread of a feature: it takes a turn, waits, and takes the next one, until it is ended.
+"""A loop in a thread: it takes a turn, waits, and takes the next one, until it is ended.
 
-A feature runs beside the engine with clients of its own: a cluster or a table that hangs, or
-refuses, must not delay a record.
+What runs beside the engine does so in a thread with clients of its own: a cluster or a table that
+hangs, or refuses, must not delay a record.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable
 
 LAST_SECONDS = 2.0
+FOREVER = threading.TIMEOUT_MAX
+"""Seconds of a wait that only `wake` or `end` ends, and of a `stop` that waits for the thread."""
 
 
 def _nothing() -> None:
@@ -20,9 +22,9 @@ class Loop:
     """Calls `turn` in a thread of its own, again `every()` seconds after it has returned.
 
     An exception of `turn` is given to `on_error`, which makes it a state and an event; the next
-    turn follows as usual. `finish` is called by the thread after the last turn, and only if there
-    was a thread; its exception goes the same way. `wait` waits for an event, but no longer than
-    some seconds: tests have a clock of their own.
+    turn follows as usual, unless it calls `end`. `finish` is called by the thread after the last
+    turn, and only if there was a thread; its exception goes the same way. `wait` waits for an
+    event, but no longer than some seconds: tests have a clock of their own.
 
     `over` is set from `end` on, so that a long turn can return early. It may be waited for.
     """
@@ -45,6 +47,7 @@ class Loop:
         self._finish = finish
         self._stop_seconds = stop_seconds
         self._wait = wait
+        self._delay = 0.0
         self._woken = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -58,11 +61,12 @@ class Loop:
         """Whether its thread was ever started."""
         return self._thread.ident is not None
 
-    def start(self) -> None:
-        """Take the first turn at once. Again, or after `end`, it changes nothing.
+    def start(self, *, delay: float = 0.0) -> None:
+        """Take the first turn after `delay` seconds. Again, or after `end`, it changes nothing.
 
-        For one thread: the engine's, as a rule.
+        For one thread: the engine's, as a rule. `wake` ends the delay.
         """
+        self._delay = delay
         if not self.has_begun and not self.over.is_set():
             self._thread.start()
 
@@ -86,6 +90,8 @@ class Loop:
             self._thread.join(self._stop_seconds)
 
     def _run(self) -> None:
+        if self._delay:
+            self._wait(self._woken, self._delay)
         while True:
             # Before the turn: a wake-up from here on gets another one.
             self._woken.clear()
