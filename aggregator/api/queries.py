@@ -194,10 +194,8 @@ class Desk:
         records: tuple[QuarantinedRecord, ...] = ()
         if status.quarantine is not None:
             # A hub that hangs is not waited for: what was known last is shown then.
-            answers = ask_all({"quarantine": self._read_on}, READ_SECONDS)
-            failure = answers["quarantine"]
-            if isinstance(failure, Exception):
-                failing.append(f"newer quarantined records: {mask_text(str(failure), config)}")
+            for error in ask_all({"quarantine": self._read_on}, READ_SECONDS).failed.values():
+                failing.append(f"newer quarantined records: {mask_text(str(error), config)}")
             records = self._known(Filter(), retried=True, limit=INCIDENTS).records
         audits: tuple[AuditSummary, ...] = tried("audits", lambda: self.audits(20).audits, ())
         earlier: tuple[EventRow, ...] = tried("recoveries", self.recoveries, ())

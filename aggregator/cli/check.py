@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 
 from aggregator.cli.command import Call, command
 from aggregator.cli.render import Columns, Report, table
 from aggregator.config.checks import warnings
 from aggregator.config.schema import Config
 from aggregator.kafka.admin import HUB, CheckResult, check_cluster
-from aggregator.kafka.admin.parallel import ask_all
+from aggregator.kafka.admin.parallel import LATE_SECONDS, Replies, ask_all
 from aggregator.model.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DONE, ClusterError
 
 QUESTIONS = 3
@@ -48,22 +49,17 @@ def check_all(config: Config) -> list[CheckResult]:
     """The results of all clusters, the hub first; who gives none at all is a result too."""
     timeout = config.supervision.connect_timeout
 
-    def ask(alias: str) -> Callable[[], list[CheckResult]]:
-        return lambda: check_cluster(config, alias, timeout)
-
-    jobs = {alias: ask(alias) for alias in (HUB, *config.sources)}
-    return flattened(ask_all(jobs, QUESTIONS * timeout + 1))
+    jobs = {it: partial(check_cluster, config, it, timeout) for it in (HUB, *config.sources)}
+    replies = ask_all(jobs, QUESTIONS * timeout + LATE_SECONDS)
+    return [it for alias in jobs for it in results_of(replies, alias)]
 
 
-def flattened(answers: Mapping[str, list[CheckResult] | Exception]) -> list[CheckResult]:
-    """All results in the order of the clusters; an error is a result that is not ok."""
-    results: list[CheckResult] = []
-    for alias, answer in answers.items():
-        if isinstance(answer, Exception):
-            results.append(CheckResult(alias, "reachable", False, str(answer)))
-        else:
-            results.extend(answer)
-    return results
+def results_of(replies: Replies[list[CheckResult]], alias: str) -> list[CheckResult]:
+    """The results of a cluster; one that is not ok where it did not answer."""
+    error = replies.failed.get(alias)
+    if error is not None:
+        return [CheckResult(alias, "reachable", False, str(error))]
+    return replies.ok[alias]
 
 
 def report_of_checks(

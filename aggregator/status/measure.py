@@ -7,18 +7,19 @@ has its own thread and deadline.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 
 from confluent_kafka import Message
 
 from aggregator.config.schema import Config
-from aggregator.kafka.admin import PartitionOffsets, open_admin
-from aggregator.kafka.admin.parallel import ask_all
+from aggregator.kafka.admin import ClusterAdmin, PartitionOffsets, by_partition, each_cluster
+from aggregator.kafka.admin.parallel import LATE_SECONDS, ask_all
 from aggregator.kafka.credentials import reader_settings
 from aggregator.kafka.reader import AssignedReader, open_consumer
-from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
+from aggregator.model.values import SourcePartition, TopicPartition
 from aggregator.status.lag import LagReport, LagRow, Sample, measured, with_bytes
 
 RECORDS = 20
@@ -26,7 +27,6 @@ RECORDS = 20
 PARTITIONS = 64
 """Partitions read of a source, those with the largest lag; the others take their topic's mean."""
 SAMPLE_SECONDS = 5.0
-LATE_SECONDS = 1.0
 
 
 def measure(config: Config, report: LagReport, *, sizes: bool = True) -> LagReport:
@@ -87,43 +87,31 @@ def _live_ends(config: Config, report: LagReport) -> LagReport:
     timeout = config.supervision.connect_timeout
     groups = _by_cluster(report.rows)
 
-    def ask(alias: str, wanted: list[TopicPartition]) -> Callable[[], PartitionOffsets]:
-        def call() -> PartitionOffsets:
-            with open_admin(config, alias) as admin:
-                return admin.offsets(wanted, timeout)
+    def ask(admin: ClusterAdmin) -> PartitionOffsets:
+        rows = groups[admin.alias]
+        return admin.offsets([row.source_partition.topic_partition for row in rows], timeout)
 
-        return call
-
-    jobs = {
-        alias: ask(alias, [row.source_partition.topic_partition for row in rows])
-        for alias, rows in groups.items()
-    }
-    ends: dict[SourcePartition, OffsetRange] = {}
-    failures: dict[SourcePartition, str] = {}
-    for alias, answer in ask_all(jobs, timeout + LATE_SECONDS).items():
-        if isinstance(answer, Exception):
-            failures |= {row.source_partition: str(answer) for row in groups[alias]}
-            continue
-        ends |= {SourcePartition(alias, *tp): log for tp, log in answer.ranges.items()}
-        failures |= {SourcePartition(alias, *tp): why for tp, why in answer.failed.items()}
+    replies = each_cluster(config, groups, ask)
+    failures = {
+        row.source_partition: str(why)
+        for alias, why in replies.failed.items()
+        for row in groups[alias]
+    } | by_partition({alias: it.failed for alias, it in replies.ok.items()})
+    ends = by_partition({alias: it.ranges for alias, it in replies.ok.items()})
     return measured(report, ends, failures, datetime.now(UTC))
 
 
 def _samples(config: Config, report: LagReport) -> dict[SourcePartition, Sample]:
     behind = _by_cluster([row for row in report.rows if row.lag])
 
-    def ask(alias: str, rows: list[LagRow]) -> Callable[[], dict[TopicPartition, Sample]]:
-        largest = sorted(rows, key=lambda row: row.lag or 0, reverse=True)[:PARTITIONS]
+    def job(alias: str) -> dict[TopicPartition, Sample]:
+        largest = sorted(behind[alias], key=lambda row: row.lag or 0, reverse=True)[:PARTITIONS]
         wanted = {row.source_partition.topic_partition: row.position or 0 for row in largest}
-        return lambda: sample_source(config, alias, wanted)
+        return sample_source(config, alias, wanted)
 
-    jobs = {alias: ask(alias, rows) for alias, rows in behind.items()}
-    found: dict[SourcePartition, Sample] = {}
-    for alias, answer in ask_all(jobs, SAMPLE_SECONDS + LATE_SECONDS).items():
-        # Without an answer the bytes are unknown, and shown so: a lag in offsets is still there.
-        if not isinstance(answer, Exception):
-            found |= {SourcePartition(alias, *tp): sample for tp, sample in answer.items()}
-    return found
+    jobs = {alias: partial(job, alias) for alias in behind}
+    # Without an answer the bytes are unknown, and shown so: a lag in offsets is still there.
+    return by_partition(ask_all(jobs, SAMPLE_SECONDS + LATE_SECONDS).ok)
 
 
 def _by_cluster(rows: Sequence[LagRow]) -> dict[str, list[LagRow]]:

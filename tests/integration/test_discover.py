@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -38,10 +37,8 @@ from aggregator.kafka.admin import (
     hub_facts,
     open_admin,
 )
-from aggregator.kafka.admin.all_clusters import run_all
 from aggregator.kafka.admin.client_errors import code_of
 from aggregator.model.values import (
-    ClusterFacts,
     FailureKind,
     OffsetRange,
     TopicFacts,
@@ -421,26 +418,6 @@ def _allow(
     admin = topics.admin(cluster.admin_servers)  # its futures end with it
     for future in admin.create_acls([binding]).values():
         future.result(topics.SECONDS)
-
-
-def test_a_job_that_never_ends_is_a_timeout_for_its_cluster_only() -> None:
-    forever = threading.Event()
-    good = ClusterFacts("good", "G", 1, {})
-
-    def hang() -> ClusterFacts:
-        forever.wait()
-        return good
-
-    def fail() -> ClusterFacts:
-        raise ValueError("odd")
-
-    start = time.monotonic()
-    found = run_all({"hang": hang, "good": lambda: good, "fail": fail}, 0.2)
-    assert time.monotonic() - start < 3
-    forever.set()
-    assert dict(found.ok) == {"good": good}
-    assert found.failed["hang"].kind is FailureKind.TIMEOUT
-    assert found.failed["fail"].reason == "ValueError: odd"
 
 
 def test_a_dead_leader_that_is_still_named_is_not_asked_again_and_again(

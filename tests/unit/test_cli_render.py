@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from aggregator.cli.check import flattened, report_of_checks
+from aggregator.cli.check import report_of_checks, results_of
 from aggregator.cli.plan import report_of_plan
 from aggregator.cli.render import Cell, Report, Table, cell, to_json, to_text
 from aggregator.kafka.admin import CheckResult
+from aggregator.kafka.admin.parallel import Replies
 from aggregator.model.errors import ClusterError
 from aggregator.model.values import (
     ClusterFacts,
@@ -89,7 +90,7 @@ def test_checks_as_a_report() -> None:
 
 
 def test_a_cluster_without_an_answer_is_a_failed_check() -> None:
-    found = flattened({"eu": ClusterError("no answer within 3 s")})
+    found = results_of(Replies({}, {"eu": ClusterError("no answer within 3 s")}), "eu")
     assert found == [CheckResult("eu", "reachable", False, "no answer within 3 s")]
 
 

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import KafkaException
 
 from aggregator.config import load_text
-from aggregator.kafka.admin import HUB, AdminPool, ClusterAdmin, ClusterCallError, client_of
+from aggregator.kafka.admin import (
+    HUB,
+    AdminPool,
+    ClusterAdmin,
+    ClusterCallError,
+    by_partition,
+    client_of,
+    each_cluster,
+)
+from aggregator.kafka.admin.all_clusters import failures_of
+from aggregator.model.errors import ClusterError
+from aggregator.model.values import FailureKind, SourcePartition, TopicPartition
 
 CONFIG = load_text(
     "",
@@ -16,6 +29,8 @@ CONFIG = load_text(
         "hub.bootstrap_servers=127.0.0.1:9",
         "sources.eu.bootstrap_servers=127.0.0.1:10",
         "sources.eu.topics.include=orders",
+        "sources.us.bootstrap_servers=127.0.0.1:11",
+        "sources.us.topics.include=orders",
     ],
 )
 
@@ -75,3 +90,46 @@ def test_without_a_pool_it_is_closed_with_the_block() -> None:
     with client_of(CONFIG, "eu", None) as admin:
         assert not is_closed(admin)
     assert is_closed(admin)
+
+
+def test_a_cluster_that_hangs_or_fails_costs_its_own_answer_only() -> None:
+    over = threading.Event()
+
+    def ask(admin: ClusterAdmin) -> str:
+        if admin.alias == "eu":
+            over.wait()
+        if admin.alias == "us":
+            raise ValueError("odd")
+        return f"asked {admin.alias}"
+
+    began = time.monotonic()
+    replies = each_cluster(CONFIG, ("eu", "us", HUB), ask, seconds=0.1)
+    assert time.monotonic() - began < 5
+    over.set()
+    assert replies.ok == {HUB: "asked (hub)"}
+    assert [*replies.failed] == ["eu", "us"]
+    failures = failures_of(replies)
+    assert failures["eu"].kind is FailureKind.TIMEOUT
+    assert failures["us"].reason == "ValueError: odd"
+    assert replies.of(HUB) == "asked (hub)"
+    with pytest.raises(ClusterError, match=r"no answer within 1\.1 s"):
+        replies.of("eu")
+    with pytest.raises(ClusterError, match="us: odd"):
+        replies.of("us")
+
+
+def test_clusters_are_asked_by_the_clients_that_are_there(pool: AdminPool) -> None:
+    with pool.use("eu") as kept:
+        pass
+    used = each_cluster(CONFIG, ("eu",), lambda admin: admin, clients=pool).of("eu")
+    assert used is kept
+    assert not is_closed(used)
+    assert is_closed(each_cluster(CONFIG, ("eu",), lambda admin: admin).of("eu"))
+
+
+def test_what_sources_answer_is_named_by_its_partitions() -> None:
+    found = {"eu": {TopicPartition("orders", 1): 5}, "us": {TopicPartition("orders", 1): 7}}
+    assert by_partition(found) == {
+        SourcePartition("eu", "orders", 1): 5,
+        SourcePartition("us", "orders", 1): 7,
+    }

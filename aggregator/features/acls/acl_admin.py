@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -18,10 +18,8 @@ from confluent_kafka.admin import (
 
 from aggregator.config.schema import Config
 from aggregator.features.acls.required_acls import Acl, AclPlan, plan_acls
-from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
-from aggregator.kafka.admin.all_clusters import LATE_SECONDS
+from aggregator.kafka.admin import HUB, ClusterAdmin, each_cluster
 from aggregator.kafka.admin.client_errors import AUTHORIZATION, code_of, text_of
-from aggregator.kafka.admin.parallel import ask_all
 from aggregator.kafka.credentials import CredentialsError, certificates, principal
 from aggregator.model.errors import ClusterError
 from aggregator.plan.plan import Plan
@@ -87,24 +85,15 @@ def look_at_acls(config: Config, plan: Plan) -> tuple[AclPlan, dict[str, str]]:
     timeout = config.supervision.connect_timeout
     synced = synced_sources(config)
 
-    def ask(alias: str) -> Callable[[], tuple[Acl, ...]]:
-        def call() -> tuple[Acl, ...]:
-            with open_admin(config, alias) as admin:
-                return topic_acls(admin, timeout, who_is(config, alias))
-
-        return call
-
-    answers = ask_all({it: ask(it) for it in (HUB, *synced)}, timeout + LATE_SECONDS)
-    listed: dict[str, Sequence[Acl]] = {}
-    failed: dict[str, str] = {}
-    for alias, answer in answers.items():
-        if isinstance(answer, Exception):
-            failed[alias] = str(answer)
-        else:
-            listed[alias] = answer
+    replies = each_cluster(
+        config,
+        (HUB, *synced),
+        lambda admin: topic_acls(admin, timeout, who_is(config, admin.alias)),
+    )
+    failed = {alias: str(error) for alias, error in replies.failed.items()}
     if HUB in failed:
         raise ClusterError(failed[HUB])
-    return planned(config, plan, listed), failed
+    return planned(config, plan, replies.ok), failed
 
 
 def planned(config: Config, plan: Plan, listed: Mapping[str, Sequence[Acl]]) -> AclPlan:

@@ -257,14 +257,11 @@ def _groups(
     alone.
     """
     others = [it for it in config.sources if it != alias]
-    answers = ask_states(config, (alias, *others))
-    own = answers[alias]
-    if isinstance(own, Exception):
-        raise own
+    replies = ask_states(config, (alias, *others))
+    own = replies.of(alias)
     notes = [
         f"{it} gives no answer: what groups of the same name have read there does not count"
-        for it in others
-        if isinstance(answers[it], Exception)
+        for it in replies.failed
     ]
     wanted = matching(own, rules.groups, rules.exclude)
     if left := [it for it in matching(own, (".*",), ()) if it not in wanted]:
@@ -278,7 +275,7 @@ def _groups(
         copied=rules.wait and not paused,
         leave_moved=True,
     )
-    sources = {it: (alias, *(o for o in others if _has(answers[o], it))) for it in wanted}
+    sources = {it: (alias, *(o for o in others if it in replies.ok.get(o, ()))) for it in wanted}
     reports, failed = [], {}
     for group, outcome in moving.all_of(sources).items():
         if isinstance(outcome, GroupReport):
@@ -297,10 +294,6 @@ def _groups_step(groups: _Groups, found: Sighted, rules: FailoverRules, *, over:
         return StepRow(step="groups", state=StepState.LEFT_OUT, detail="no answer of it")
     failed = f", {len(groups.failed)} do not" if groups.failed else ""
     return _step("groups", rules, f"{len(groups.reports)} groups continue at the hub{failed}")
-
-
-def _has(answer: Mapping[str, str] | Exception, group: str) -> bool:
-    return not isinstance(answer, Exception) and group in answer
 
 
 def _pause(

@@ -28,9 +28,7 @@ from aggregator.features.groups.translate import (
 from aggregator.features.quarantine.ledger import Filter, Ledger
 from aggregator.features.quarantine.open_topic import opened
 from aggregator.features.quarantine.records import RecordState
-from aggregator.kafka.admin import open_admin
-from aggregator.kafka.admin.all_clusters import LATE_SECONDS
-from aggregator.kafka.admin.parallel import ask_all
+from aggregator.kafka.admin import by_partition, each_cluster
 from aggregator.model.errors import AggregatorError, ClusterError, RefusedError
 from aggregator.model.values import SourcePartition, TopicPartition
 from aggregator.plan.positions.start import Gap
@@ -276,21 +274,15 @@ def _log_ends(sight: GroupSight, groups: Iterable[Found]) -> dict[SourcePartitio
         for alias, names in topics.items()
     }
 
-    def ask(alias: str) -> Callable[[], Mapping[TopicPartition, int]]:
-        def call() -> Mapping[TopicPartition, int]:
-            with open_admin(sight.config, alias) as admin:
-                return admin.log_ends(wanted[alias], timeout)
-
-        return call
-
-    ends: dict[SourcePartition, int] = {}
-    for alias, answer in ask_all({it: ask(it) for it in wanted}, timeout + LATE_SECONDS).items():
-        if isinstance(answer, Exception):
-            raise ClusterError(f"{alias}: its log ends are not known: {answer}") from answer
+    replies = each_cluster(
+        sight.config, wanted, lambda admin: admin.log_ends(wanted[admin.alias], timeout)
+    )
+    for alias, error in replies.failed.items():
+        raise ClusterError(f"{alias}: its log ends are not known: {error}") from error
+    for alias, answer in replies.ok.items():
         if missing := sorted(set(wanted[alias]) - answer.keys()):
             raise ClusterError(f"{alias}: the log end of {missing[0]} is not known")
-        ends |= {SourcePartition(alias, *tp): end for tp, end in answer.items()}
-    return ends
+    return by_partition(replies.ok)
 
 
 def _copied(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -13,11 +13,10 @@ from confluent_kafka import TopicPartition as ClientPartition
 from aggregator.config.kafka_settings import ignore
 from aggregator.config.schema import ClusterConfig, Config
 from aggregator.features.groups.hub_offsets import Marked
-from aggregator.kafka.admin import ClusterAdmin, open_admin
-from aggregator.kafka.admin.all_clusters import LATE_SECONDS
+from aggregator.kafka.admin import ClusterAdmin, each_cluster
 from aggregator.kafka.admin.client_errors import AUTHORIZATION, TIMEOUT, code_of, text_of
 from aggregator.kafka.admin.groups import commit_group
-from aggregator.kafka.admin.parallel import ask_all
+from aggregator.kafka.admin.parallel import Replies
 from aggregator.kafka.credentials import client_settings
 from aggregator.kafka.reader import open_consumer
 from aggregator.model.errors import ClusterError
@@ -59,18 +58,10 @@ def group_states(admin: ClusterAdmin, timeout: float) -> dict[str, str]:
         time.sleep(PAUSE_SECONDS)
 
 
-def ask_states(config: Config, clusters: Collection[str]) -> dict[str, dict[str, str] | Exception]:
-    """Cluster (alias, or HUB) -> its groups and their states, or why it does not list them."""
+def ask_states(config: Config, clusters: Collection[str]) -> Replies[dict[str, str]]:
+    """The groups, with their states, of each cluster (alias, or HUB) that lists them."""
     timeout = config.supervision.connect_timeout
-
-    def ask(alias: str) -> Callable[[], dict[str, str]]:
-        def call() -> dict[str, str]:
-            with open_admin(config, alias) as admin:
-                return group_states(admin, timeout)
-
-        return call
-
-    return ask_all({it: ask(it) for it in clusters}, timeout + LATE_SECONDS)
+    return each_cluster(config, clusters, lambda admin: group_states(admin, timeout))
 
 
 def _state(state: ConsumerGroupState | None) -> str:

@@ -12,8 +12,8 @@ from aggregator.kafka.admin import HUB
 def list_groups(config: Config, source: str | None) -> GroupsReport:
     """The groups of all sources, or of one. A cluster that does not answer is in `failed`."""
     aliases = config.chosen(source)
-    answers = ask_states(config, (HUB, *aliases))
-    found = {it: answer for it, answer in answers.items() if not isinstance(answer, Exception)}
+    replies = ask_states(config, (HUB, *aliases))
+    found = replies.ok
     rows = []
     for alias in aliases:
         names, groups = found.get(alias, {}), config.sources[alias].groups
@@ -32,9 +32,5 @@ def list_groups(config: Config, source: str | None) -> GroupsReport:
     return GroupsReport(
         name=config.name,
         groups=tuple(sorted(rows, key=lambda row: (row.group, row.source))),
-        failed={
-            alias.strip("()"): str(answer)
-            for alias, answer in answers.items()
-            if isinstance(answer, Exception)
-        },
+        failed={alias.strip("()"): str(error) for alias, error in replies.failed.items()},
     )

@@ -29,8 +29,7 @@ from aggregator.features.groups.translate import (
 )
 from aggregator.features.service import Now, Resources, Service
 from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
-from aggregator.kafka.admin.all_clusters import LATE_SECONDS
-from aggregator.kafka.admin.parallel import ask_all
+from aggregator.kafka.admin.parallel import LATE_SECONDS, ask_all
 from aggregator.kafka.discovery.prepare import partitions_by_cluster
 from aggregator.model.errors import ClusterError
 from aggregator.model.events import Event, EventSink
@@ -233,19 +232,17 @@ class GroupSync(Service):
         timeout = inputs.config.supervision.connect_timeout
         # There may be hundreds of groups, and one that is refused takes a moment.
         seconds = RETRY_SECONDS + timeout + LATE_SECONDS
-        answers = ask_all({alias: self._asking(inputs, alias) for alias in inputs.aliases}, seconds)
-        failures = {}
-        for alias, answer in answers.items():
-            if isinstance(answer, Exception):
-                failures[alias] = f"{alias}: {str(answer).removeprefix(f'{alias}: ')}"
-            else:
-                listed, refused = answer
-                known = self._commits.get(alias, {})
-                # What it answered before counts, as when the source is away.
-                kept = {it: known[it] for it in refused if it in known}
-                self._commits[alias] = {**kept, **listed}
-                self._refused[alias] = refused
-        return failures
+        replies = ask_all({alias: self._asking(inputs, alias) for alias in inputs.aliases}, seconds)
+        for alias, (listed, refused) in replies.ok.items():
+            known = self._commits.get(alias, {})
+            # What it answered before counts, as when the source is away.
+            kept = {it: known[it] for it in refused if it in known}
+            self._commits[alias] = {**kept, **listed}
+            self._refused[alias] = refused
+        return {
+            alias: f"{alias}: {str(error).removeprefix(f'{alias}: ')}"
+            for alias, error in replies.failed.items()
+        }
 
     def _asking(self, inputs: _Inputs, alias: str) -> Callable[[], Answer]:
         config, source = inputs.config, inputs.config.sources[alias]

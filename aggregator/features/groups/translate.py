@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Event
-from typing import TypeVar
 
 from aggregator.config.schema import Config
 from aggregator.features.backfill.backfill_table import BackfillTable
@@ -21,8 +21,7 @@ from aggregator.features.groups.hub_offsets import (
 )
 from aggregator.features.groups.hub_scan import ReadProgress, read_scans
 from aggregator.kafka.admin import ClusterAdmin
-from aggregator.kafka.admin.all_clusters import LATE_SECONDS
-from aggregator.kafka.admin.parallel import ask_all
+from aggregator.kafka.admin.parallel import LATE_SECONDS, Replies, ask_all
 from aggregator.kafka.discovery.hub_logs import read_logs
 from aggregator.kafka.discovery.prepare import partitions_by_cluster, plan_of_all
 from aggregator.model.errors import ClusterError
@@ -34,8 +33,6 @@ from aggregator.store.checkpoint.past_commits import Past, ProvenBound, fitting
 from aggregator.store.checkpoint.rows import HUB as HUB_ALIAS
 from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.state_store import StateStore
-
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +133,8 @@ def look(config: Config, aliases: Sequence[str]) -> GroupSight:
 
 def states_at(config: Config, clusters: Collection[str]) -> dict[str, dict[str, str]]:
     """Cluster (alias, or HUB) -> its groups and their states. ClusterError when one is silent."""
-    answers = ask_states(config, clusters)
-    return {alias: _answer(alias, answer) for alias, answer in answers.items()}
+    replies = ask_states(config, clusters)
+    return {alias: replies.of(alias) for alias in clusters}
 
 
 def at_sources(
@@ -147,40 +144,33 @@ def at_sources(
     config, timeout = sight.config, sight.config.supervision.connect_timeout
     names = {it: [group for group, own in groups.items() if it in own] for it in sight.aliases}
 
-    def ask(alias: str) -> Callable[[], Answers]:
-        return lambda: committed_by_all(
+    def job(alias: str) -> Committed:
+        return committed_by_all(
             alias, config.sources[alias], names[alias], sight.topics_of(alias), timeout
         )
 
     turns = 1 + max(map(len, names.values()), default=0) // AT_ONCE
-    answers = ask_all({it: ask(it) for it in sight.aliases}, timeout * turns + LATE_SECONDS)
+    jobs = {it: partial(job, it) for it in sight.aliases}
+    replies = ask_all(jobs, timeout * turns + LATE_SECONDS)
     found: dict[str, tuple[SourceGroup, ...] | ClusterError] = {}
     for group, aliases in groups.items():
         try:
-            found[group] = tuple(_at_source(it, group, answers[it], states) for it in aliases)
+            found[group] = tuple(_at_source(it, group, replies, states) for it in aliases)
         except ClusterError as error:
             found[group] = error
     return found
 
 
-Answers = tuple[Mapping[str, Mapping[TopicPartition, int]], Mapping[str, ClusterError]]
+Committed = tuple[Mapping[str, Mapping[TopicPartition, int]], Mapping[str, ClusterError]]
 
 
 def _at_source(
-    alias: str, group: str, answer: Answers | Exception, states: Mapping[str, Mapping[str, str]]
+    alias: str, group: str, replies: Replies[Committed], states: Mapping[str, Mapping[str, str]]
 ) -> SourceGroup:
-    commits, failed = _answer(alias, answer)
+    commits, failed = replies.of(alias)
     if group in failed:
         raise failed[group]
     return SourceGroup(alias, states.get(alias, {}).get(group, ""), commits[group])
-
-
-def _answer(alias: str, answer: Result | Exception) -> Result:
-    if isinstance(answer, ClusterError):
-        raise answer
-    if isinstance(answer, Exception):
-        raise ClusterError(f"{alias}: {answer}") from answer
-    return answer
 
 
 def past_of(sight: GroupSight, earlier: Past | None = None) -> Past:

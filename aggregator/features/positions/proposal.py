@@ -7,7 +7,7 @@ its checkpoints, and closes the gaps that this settles.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -21,9 +21,7 @@ from aggregator.features.positions.targets import (
     PositionMove,
     plan_moves,
 )
-from aggregator.kafka.admin import HUB, open_admin
-from aggregator.kafka.admin.all_clusters import LATE_SECONDS
-from aggregator.kafka.admin.parallel import ask_all
+from aggregator.kafka.admin import HUB, by_partition, each_cluster, open_admin
 from aggregator.kafka.discovery.prepare import observe, plan_of_all
 from aggregator.model.errors import ClusterError, RefusedError
 from aggregator.model.values import (
@@ -208,21 +206,12 @@ def _aimed(
     for sp in ids:
         wanted.setdefault(sp.cluster, []).append(sp.topic_partition)
     timeout = config.supervision.connect_timeout
-
-    def ask(alias: str) -> Callable[[], dict[SourcePartition, int]]:
-        def call() -> dict[SourcePartition, int]:
-            with open_admin(config, alias) as admin:
-                found = admin.offsets_at(moment, wanted[alias], timeout)
-            return {SourcePartition(alias, *tp): at for tp, at in found.items()}
-
-        return call
-
-    aimed: dict[SourcePartition, int] = {}
-    for answer in ask_all({alias: ask(alias) for alias in wanted}, timeout + LATE_SECONDS).values():
-        # What did not answer has no target, and that is a problem of each of its partitions.
-        if not isinstance(answer, Exception):
-            aimed |= answer
-    return aimed
+    # What did not answer has no target, and that is a problem of each of its partitions.
+    return by_partition(
+        each_cluster(
+            config, wanted, lambda admin: admin.offsets_at(moment, wanted[admin.alias], timeout)
+        ).ok
+    )
 
 
 def cuts_of(config: Config, ids: Mapping[SourcePartition, LogId]) -> dict[SourcePartition, int]:

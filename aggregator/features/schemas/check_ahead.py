@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from aggregator.config.schema import Config
 from aggregator.features.schemas.conflicts import (
@@ -59,14 +58,14 @@ def look_at_schemas(
         return lambda: _read(open_registry(config.sources[alias].schemas), alias, own, found)
 
     jobs = {alias: source(alias, own) for alias, own in translated(routes).items()}
-    answers: dict[str, Any] = {**ask_all(jobs, seconds)}
+    failed = ask_all(jobs, seconds).failed
     read = tuple(found)
     at_hub: dict[str, SeenSchema] = {}
     fits: dict[SeenSchema, bool | None] = {}
     if read:
         hub = open_registry(config.hub.schemas)
-        answers |= ask_all({AT_HUB: lambda: _compare(hub, read, at_hub, fits)}, seconds)
-    unknown = {place: str(it) for place, it in answers.items() if isinstance(it, Exception)}
+        failed |= ask_all({AT_HUB: lambda: _compare(hub, read, at_hub, fits)}, seconds).failed
+    unknown = {place: str(error) for place, error in failed.items()}
     known = AT_HUB not in unknown
     new = {it.wanted for it in read if known and it.wanted.hub_subject not in at_hub}
     return SchemasAhead(plan_conflicts(dict(at_hub), read, dict(fits)), unknown, tuple(sorted(new)))

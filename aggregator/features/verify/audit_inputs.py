@@ -7,7 +7,7 @@ theirs are read after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from aggregator.config.schema import Config
@@ -23,11 +23,9 @@ from aggregator.features.verify.hub_ranges import (
     unread,
     with_backfilled,
 )
-from aggregator.kafka.admin import HUB, discover, hub_facts, open_admin
-from aggregator.kafka.admin.all_clusters import LATE_SECONDS
-from aggregator.kafka.admin.parallel import ask_all
+from aggregator.kafka.admin import HUB, by_partition, discover, each_cluster, hub_facts, open_admin
 from aggregator.kafka.discovery.hub_logs import complete_logs
-from aggregator.kafka.discovery.prepare import observe, plan_with
+from aggregator.kafka.discovery.prepare import observe, partitions_by_cluster, plan_with
 from aggregator.model.values import OffsetRange, Route, SourcePartition, TopicFacts, TopicPartition
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions.start import Observed
@@ -190,23 +188,11 @@ def _offsets_at(
     if moment_ms is None:
         return {}
     timeout = config.supervision.connect_timeout
-    wanted: dict[str, list[TopicPartition]] = {}
-    for route in routes:
-        if route.cluster not in failed:
-            partitions = [sp.topic_partition for sp in route.source_partitions()]
-            wanted.setdefault(route.cluster, []).extend(partitions)
-
-    def ask(alias: str) -> Callable[[], dict[TopicPartition, int]]:
-        def call() -> dict[TopicPartition, int]:
-            with open_admin(config, alias) as admin:
-                return admin.offsets_at(moment_ms, wanted[alias], timeout)
-
-        return call
-
-    answers = ask_all({alias: ask(alias) for alias in wanted}, timeout + LATE_SECONDS)
-    return {
-        SourcePartition(alias, *tp): at
-        for alias, found in answers.items()
-        if not isinstance(found, Exception)
-        for tp, at in found.items()
-    }
+    wanted = partitions_by_cluster(it for it in routes if it.cluster not in failed)
+    return by_partition(
+        each_cluster(
+            config,
+            wanted,
+            lambda admin: admin.offsets_at(moment_ms, wanted[admin.alias], timeout),
+        ).ok
+    )

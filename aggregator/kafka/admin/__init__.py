@@ -1,7 +1,13 @@
 """Queries clusters for ids, topics, partitions, offsets and rights, and applies changes."""
 
 from aggregator.kafka.admin.admin import ClusterAdmin
-from aggregator.kafka.admin.all_clusters import discover, hub_facts, selector
+from aggregator.kafka.admin.all_clusters import (
+    by_partition,
+    discover,
+    each_cluster,
+    hub_facts,
+    selector,
+)
 from aggregator.kafka.admin.apply import apply
 from aggregator.kafka.admin.client_errors import ClusterCallError
 from aggregator.kafka.admin.offsets import PartitionOffsets
@@ -17,9 +23,11 @@ __all__ = [
     "ClusterCallError",
     "PartitionOffsets",
     "apply",
+    "by_partition",
     "check_cluster",
     "client_of",
     "discover",
+    "each_cluster",
     "hub_facts",
     "open_admin",
     "selector",

@@ -2,29 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-
-from confluent_kafka.admin import ClusterMetadata
+from typing import TypeVar
 
 from aggregator.config.schema import Config
+from aggregator.kafka.admin.admin import ClusterAdmin
 from aggregator.kafka.admin.client_errors import ClusterCallError
-from aggregator.kafka.admin.parallel import LateError, ask_all, seconds_for
-from aggregator.kafka.admin.pool import HUB, AdminPool
+from aggregator.kafka.admin.parallel import (
+    LATE_SECONDS,
+    LateError,
+    Replies,
+    ask_all,
+    seconds_for,
+)
+from aggregator.kafka.admin.pool import HUB, AdminPool, client_of
 from aggregator.kafka.admin.producer_expiry import producer_expiry
 from aggregator.kafka.admin.topic_facts import ConfigTurns
 from aggregator.kafka.credentials import prepare
 from aggregator.model.errors import AggregatorError
-from aggregator.model.values import ClusterFacts, ClusterFailure, Discovery, FailureKind
+from aggregator.model.values import (
+    ClusterFacts,
+    ClusterFailure,
+    Discovery,
+    FailureKind,
+    SourcePartition,
+    TopicPartition,
+)
 from aggregator.plan.topics.routes import hub_topic_selected
 from aggregator.plan.topics.selection import selection_of
 
-LATE_SECONDS = 1.0
-"""Calls end at the deadline by themselves; a thread that is later than this is given up."""
+Answer = TypeVar("Answer")
 
 NO_TURNS: Mapping[str, ConfigTurns] = MappingProxyType({})
+
+
+def each_cluster(
+    config: Config,
+    aliases: Iterable[str],
+    ask: Callable[[ClusterAdmin], Answer],
+    *,
+    clients: AdminPool | None = None,
+    seconds: float | None = None,
+) -> Replies[Answer]:
+    """Ask several clusters (aliases, or HUB) the same at once: the one way to do so.
+
+    `ask` gets a client, whose `alias` says whose it is: one of `clients` where there are some, else
+    one of its own. A cluster has `seconds`, as a rule `supervision.connect_timeout`, and a little
+    more. A failure of one is a value in the result.
+    """
+
+    def job(alias: str) -> Answer:
+        with client_of(config, alias, clients) as admin:
+            return ask(admin)
+
+    seconds = config.supervision.connect_timeout if seconds is None else seconds
+    return ask_all({it: partial(job, it) for it in aliases}, seconds + LATE_SECONDS)
+
+
+def by_partition(
+    found: Mapping[str, Mapping[TopicPartition, Answer]],
+) -> dict[SourcePartition, Answer]:
+    """What was found at each source (alias), as one."""
+    return {
+        SourcePartition(alias, *tp): it for alias, own in found.items() for tp, it in own.items()
+    }
 
 
 def discover(
@@ -49,35 +93,20 @@ def discover(
     names = [HUB, *config.sources] if aliases is None else list(aliases)
     timeout = config.supervision.connect_timeout
     _open_stores(config, names)
-    read = {alias: partial(_read, clients, alias) for alias in names}
-    known = ask_all(read, timeout + LATE_SECONDS)
-    describe = {
-        alias: partial(_describe, clients, alias, it, turns.get(alias))
-        for alias, it in known.items()
-        if not isinstance(it, Exception)
-    }
-    counts = (len(it.topics) for it in known.values() if not isinstance(it, Exception))
-    found = run_all(describe, seconds_for(timeout, topics=max(counts, default=0)))
-    silent = {alias: it for alias, it in known.items() if isinstance(it, Exception)}
-    failed = {alias: _failure(alias, it) for alias, it in silent.items()}
-    return Discovery(found.ok, {**failed, **found.failed})
+    known = each_cluster(config, names, lambda admin: admin.metadata(timeout), clients=clients)
 
-
-def _read(clients: AdminPool, alias: str) -> ClusterMetadata:
-    with clients.use(alias) as admin:
-        return admin.metadata(clients.config.supervision.connect_timeout)
-
-
-def _describe(
-    clients: AdminPool, alias: str, cluster: ClusterMetadata, turns: ConfigTurns | None
-) -> ClusterFacts:
-    config = clients.config
-    timeout = config.supervision.connect_timeout
-    with clients.use(alias) as admin:
-        facts = admin.described(cluster, selector(config, alias), timeout, turns)
+    def describe(admin: ClusterAdmin) -> ClusterFacts:
+        alias = admin.alias
+        selected = selector(config, alias)
+        facts = admin.described(known.ok[alias], selected, timeout, turns.get(alias))
         if alias != HUB:
             return facts
         return replace(facts, producer_expiry_ms=producer_expiry(admin, timeout))
+
+    most = max((len(it.topics) for it in known.ok.values()), default=0)
+    seconds = seconds_for(timeout, topics=most)
+    found = each_cluster(config, known.ok, describe, clients=clients, seconds=seconds)
+    return Discovery(found.ok, {**failures_of(known), **failures_of(found)})
 
 
 def _open_stores(config: Config, names: Collection[str]) -> None:
@@ -104,13 +133,9 @@ def hub_facts(discovery: Discovery) -> ClusterFacts:
     return discovery.ok[HUB]
 
 
-def run_all(jobs: Mapping[str, Callable[[], ClusterFacts]], timeout: float) -> Discovery:
-    """Run a job per cluster at the same time and collect facts and failures."""
-    answers = ask_all(jobs, timeout + LATE_SECONDS)
-    return Discovery(
-        {alias: it for alias, it in answers.items() if not isinstance(it, Exception)},
-        {alias: _failure(alias, it) for alias, it in answers.items() if isinstance(it, Exception)},
-    )
+def failures_of(replies: Replies[Answer]) -> dict[str, ClusterFailure]:
+    """Why clusters did not answer."""
+    return {alias: _failure(alias, it) for alias, it in replies.failed.items()}
 
 
 def _failure(alias: str, error: Exception) -> ClusterFailure:

@@ -6,13 +6,17 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from aggregator.model.errors import ClusterError
 
 MOST_TOPICS, MOST_PARTITIONS = 200, 500
 """That one request asks about. The answer has tens of configs for each topic; and librdkafka takes
 time by the square of the partitions."""
+
+LATE_SECONDS = 1.0
+"""Calls end at their timeout by themselves; a thread that is later than this is given up."""
 
 Answer = TypeVar("Answer")
 Each = TypeVar("Each")
@@ -22,13 +26,31 @@ class LateError(ClusterError):
     """A cluster has not answered within its time."""
 
 
-def ask_all(
-    jobs: Mapping[str, Callable[[], Answer]], seconds: float
-) -> dict[str, Answer | Exception]:
-    """Run a job per cluster at the same time; its answer, or what it raised, by cluster.
+@dataclass(frozen=True, slots=True)
+class Replies(Generic[Answer]):
+    """What each of several clusters (alias, or HUB) answered; of the others, why they did not.
 
-    Returns after `seconds` at the latest: who has not answered then has a LateError for an answer,
-    and its thread is given up (a daemon: it delays no exit).
+    Both are in the order in which the clusters were named.
+    """
+
+    ok: dict[str, Answer]
+    failed: dict[str, Exception]
+
+    def of(self, alias: str) -> Answer:
+        """What this one answered; ClusterError when it did not."""
+        failure = self.failed.get(alias)
+        if failure is None:
+            return self.ok[alias]
+        if isinstance(failure, ClusterError):
+            raise failure
+        raise ClusterError(f"{alias}: {failure}") from failure
+
+
+def ask_all(jobs: Mapping[str, Callable[[], Answer]], seconds: float) -> Replies[Answer]:
+    """Run a job per cluster at the same time; what each returned or raised.
+
+    Returns after `seconds` at the latest: a cluster that has not answered by then has failed with a
+    LateError, and its thread is abandoned (a daemon: it delays no exit).
     """
     done: queue.SimpleQueue[tuple[str, Answer | Exception]] = queue.SimpleQueue()
 
@@ -49,7 +71,11 @@ def ask_all(
             break
         answers[name] = answer
     late = LateError(f"no answer within {seconds:.3g} s")
-    return {name: answers.get(name, late) for name in jobs}
+    all_ = {name: answers.get(name, late) for name in jobs}
+    return Replies(
+        {name: it for name, it in all_.items() if not isinstance(it, Exception)},
+        {name: it for name, it in all_.items() if isinstance(it, Exception)},
+    )
 
 
 def in_parts(wanted: Collection[Each], most: int) -> Iterator[list[Each]]:

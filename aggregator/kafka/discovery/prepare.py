@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,20 +15,19 @@ from aggregator.kafka.admin import (
     AdminPool,
     ClusterAdmin,
     apply,
-    client_of,
+    by_partition,
     discover,
+    each_cluster,
     hub_facts,
     open_admin,
 )
-from aggregator.kafka.admin.all_clusters import LATE_SECONDS
-from aggregator.kafka.admin.parallel import ask_all, seconds_for
+from aggregator.kafka.admin.parallel import seconds_for
 from aggregator.kafka.discovery.replan import settle
 from aggregator.model.errors import ClusterError
 from aggregator.model.values import (
     ClusterFacts,
     Discovery,
     Lane,
-    OffsetRange,
     Route,
     SourcePartition,
     TopicPartition,
@@ -156,20 +155,13 @@ def observe(
     """Log ranges of all partitions of `routes`; those of a source that fails are absent."""
     by_cluster = partitions_by_cluster(routes)
     timeout = config.supervision.connect_timeout
-
-    def ask(alias: str) -> Callable[[ClusterAdmin], dict[SourcePartition, OffsetRange]]:
-        def call(admin: ClusterAdmin) -> dict[SourcePartition, OffsetRange]:
-            found = admin.offsets(by_cluster[alias], timeout)
-            return {
-                SourcePartition(alias, tp.topic, tp.partition): log
-                for tp, log in found.ranges.items()
-            }
-
-        return call
-
-    questions = {alias: ask(alias) for alias in by_cluster}
-    answers = ask_sources(config, questions, clients, partitions=_most(by_cluster))
-    offsets = {sp: log for answer in answers.values() for sp, log in answer.items()}
+    answers = each_cluster(
+        config,
+        by_cluster,
+        lambda admin: admin.offsets(by_cluster[admin.alias], timeout).ranges,
+        clients=clients,
+        seconds=_seconds(config, by_cluster),
+    )
     return Observed(
         cluster_ids={alias: facts.cluster_id for alias, facts in plan.sources.items()},
         topic_ids={
@@ -177,7 +169,7 @@ def observe(
             for alias, facts in plan.sources.items()
             for name, topic in facts.topics.items()
         },
-        offsets=offsets,
+        offsets=by_partition(answers.ok),
         stable=frozenset(
             alias
             for alias, source in config.sources.items()
@@ -197,17 +189,12 @@ def offsets_by_time(
     }
     timeout = config.supervision.connect_timeout
 
-    def ask(alias: str) -> Callable[[ClusterAdmin], dict[SourcePartition, int]]:
-        def call(admin: ClusterAdmin) -> dict[SourcePartition, int]:
-            moment = int(config.sources[alias].start)
-            found = admin.offsets_at(moment, by_cluster[alias], timeout)
-            return {SourcePartition(alias, tp.topic, tp.partition): at for tp, at in found.items()}
+    def ask(admin: ClusterAdmin) -> dict[TopicPartition, int]:
+        moment = int(config.sources[admin.alias].start)
+        return admin.offsets_at(moment, by_cluster[admin.alias], timeout)
 
-        return call
-
-    questions = {alias: ask(alias) for alias in by_cluster}
-    answers = ask_sources(config, questions, clients, partitions=_most(by_cluster))
-    return {sp: at for answer in answers.values() for sp, at in answer.items()}
+    seconds = _seconds(config, by_cluster)
+    return by_partition(each_cluster(config, by_cluster, ask, clients=clients, seconds=seconds).ok)
 
 
 def oldest_records(
@@ -216,13 +203,14 @@ def oldest_records(
     """(alias, topic) -> timestamp of the oldest record in ms; for a warning only."""
     by_cluster = partitions_by_cluster(routes)
     timeout = config.supervision.connect_timeout
-
-    def ask(alias: str) -> Callable[[ClusterAdmin], dict[str, int]]:
-        return lambda admin: admin.oldest_record_ms(by_cluster[alias], timeout)
-
-    questions = {alias: ask(alias) for alias in by_cluster}
-    answers = ask_sources(config, questions, clients, partitions=_most(by_cluster))
-    return {(alias, topic): at for alias, found in answers.items() for topic, at in found.items()}
+    answers = each_cluster(
+        config,
+        by_cluster,
+        lambda admin: admin.oldest_record_ms(by_cluster[admin.alias], timeout),
+        clients=clients,
+        seconds=_seconds(config, by_cluster),
+    )
+    return {(alias, topic): at for alias, it in answers.ok.items() for topic, at in it.items()}
 
 
 def partitions_by_cluster(routes: Iterable[Route]) -> dict[str, list[TopicPartition]]:
@@ -234,31 +222,7 @@ def partitions_by_cluster(routes: Iterable[Route]) -> dict[str, list[TopicPartit
     return found
 
 
-def _most(by_cluster: Mapping[str, Sequence[TopicPartition]]) -> int:
-    return max(map(len, by_cluster.values()), default=0)
-
-
-def ask_sources(
-    config: Config,
-    questions: Mapping[str, Callable[[ClusterAdmin], Answer]],
-    clients: AdminPool | None,
-    *,
-    partitions: int = 0,
-) -> dict[str, Answer]:
-    """Ask several clusters at once, about `partitions` at most. One that fails is left out.
-
-    Its offsets are unknown: the plan holds back a partition of unknown range until the next
-    discovery.
-    """
-
-    def job(alias: str, ask: Callable[[ClusterAdmin], Answer]) -> Callable[[], Answer]:
-        def call() -> Answer:
-            with client_of(config, alias, clients) as admin:
-                return ask(admin)
-
-        return call
-
-    jobs = {alias: job(alias, ask) for alias, ask in questions.items()}
-    seconds = seconds_for(config.supervision.connect_timeout, partitions=partitions)
-    answers = ask_all(jobs, seconds + LATE_SECONDS)
-    return {alias: it for alias, it in answers.items() if not isinstance(it, Exception)}
+def _seconds(config: Config, by_cluster: Mapping[str, Sequence[TopicPartition]]) -> float:
+    """How long a source may take for the requests about its partitions."""
+    most = max(map(len, by_cluster.values()), default=0)
+    return seconds_for(config.supervision.connect_timeout, partitions=most)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
-from aggregator.kafka.admin import AdminPool, ClusterAdmin
-from aggregator.kafka.discovery.prepare import ask_sources
-from aggregator.model.values import OffsetRange, SourcePartition
+from aggregator.kafka.admin import AdminPool, ClusterAdmin, by_partition, each_cluster
+from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
 from aggregator.plan.positions.start import Damage, Observed
 from aggregator.plan.snapshot import Doubts
 
@@ -34,28 +33,17 @@ def look_closer(observed: Observed, doubts: Doubts, clients: AdminPool) -> Obser
             damaged.setdefault(sp.cluster, {})[sp] = OffsetRange(at, log.latest)
     timeout = config.supervision.connect_timeout
 
-    def highs(alias: str) -> Callable[[ClusterAdmin], Mapping[SourcePartition, int]]:
-        def call(admin: ClusterAdmin) -> Mapping[SourcePartition, int]:
-            names = {sp.topic_partition: sp for sp in beyond[alias]}
-            found = admin.high_watermarks(names, timeout)
-            return {names[tp]: at for tp, at in found.items()}
+    def highs(admin: ClusterAdmin) -> Mapping[TopicPartition, int]:
+        return admin.high_watermarks([it.topic_partition for it in beyond[admin.alias]], timeout)
 
-        return call
+    def damages(admin: ClusterAdmin) -> Mapping[TopicPartition, Damage]:
+        own = damaged[admin.alias]
+        wanted = {sp.topic_partition: own[sp] for sp in sorted(own)[:MOST]}
+        read_on = doubts.read_on or (lambda *_: {})
+        return read_on(config.sources[admin.alias], wanted, min(timeout, READ_SECONDS))
 
-    def damages(alias: str) -> Callable[[ClusterAdmin], Mapping[SourcePartition, Damage]]:
-        def call(_: ClusterAdmin) -> Mapping[SourcePartition, Damage]:
-            names = {sp.topic_partition: sp for sp in sorted(damaged[alias])[:MOST]}
-            wanted = {tp: damaged[alias][sp] for tp, sp in names.items()}
-            read_on = doubts.read_on or (lambda *_: {})
-            found = read_on(config.sources[alias], wanted, min(timeout, READ_SECONDS))
-            return {names[tp]: it for tp, it in found.items()}
-
-        return call
-
-    ends = ask_sources(config, {alias: highs(alias) for alias in beyond}, clients)
-    read = ask_sources(config, {alias: damages(alias) for alias in damaged}, clients)
     return replace(
         observed,
-        highs={sp: at for answer in ends.values() for sp, at in answer.items()},
-        damages={sp: it for answer in read.values() for sp, it in answer.items()},
+        highs=by_partition(each_cluster(config, beyond, highs, clients=clients).ok),
+        damages=by_partition(each_cluster(config, damaged, damages, clients=clients).ok),
     )
