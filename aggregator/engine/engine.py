@@ -26,7 +26,7 @@ from aggregator.engine.workers import Threads
 from aggregator.features.backfill.backfill_table import BackfillTable
 from aggregator.features.backfill.lane import BackfillSight, Tools
 from aggregator.features.backfill.runner import Backfills
-from aggregator.features.completeness.claim_maker import CompletenessWatch
+from aggregator.features.service import EngineProgress
 from aggregator.model.errors import AggregatorError, RefusedError
 from aggregator.model.events import Event, EventSink
 from aggregator.model.values import Part, SourcePartition
@@ -80,7 +80,7 @@ class Engine:
         self._observer = observer = threads.observer
         self._lookout = threads.lookout
         self._sources = threads.sources
-        self._completeness = threads.services.of(CompletenessWatch)
+        self._services = threads.services
         self._writer = writer
         self._control = control
         self._emit = emit
@@ -232,8 +232,7 @@ class Engine:
         self.backfills.end(timeout)
         ended = self._lanes.end_all(timeout, self._tell_ended)
         self._tell_ended(ended)
-        self._claim(last=True)
-        self._publisher.follow(self.state)
+        self._publisher.follow(self._progress(last=True))
         return {name: problem for name, problem in ended.items() if problem}
 
     def leave(self, aliases: Collection[str]) -> None:
@@ -281,7 +280,7 @@ class Engine:
         """Whether all sources that were copied to their end have reported what they held."""
         done = {sp.cluster for sp in self.state.of(Stage.DONE)}
         silent = self._measured.silent if self._measured is not None else {}
-        return self._completeness.has_heard(done - silent.keys())
+        return self._services.has_heard(done - silent.keys())
 
     def _measure(self) -> None:
         """Collect the answers of the sources' probes so far."""
@@ -292,20 +291,20 @@ class Engine:
         self._sources.follow(self._in_force.config, read)
         self._measured = self._news = self._sources.measure(self._observer.positions)
         self._observer.saw(self._sources.seen())
-        self._claim()
-        self._publisher.follow(self.state)
+        self._publisher.follow(self._progress())
 
-    def _claim(self, *, last: bool = False) -> None:
-        """Make the claims of completeness of what is known now."""
+    def _progress(self, *, last: bool = False) -> EngineProgress:
+        """How far it is now, for the services."""
         known = self._known.now().remembered
-        self._completeness.claim(
+        return EngineProgress(
             state=self.state,
             logs=known.logs,
             positions=known.positions,
             marks=self._sources.marks(),
             measured=self._measured,
-            now=time.monotonic(),
-            now_ms=time.time_ns() // 1_000_000,
+            at=time.monotonic(),
+            at_ms=time.time_ns() // 1_000_000,
+            ages=self._observer.figures.ages,
             last=last,
         )
 

@@ -13,17 +13,15 @@ from datetime import UTC, datetime
 from aggregator.config.schema import Config
 from aggregator.engine.commits.observer import Observer
 from aggregator.engine.control.commands import Control
-from aggregator.features.completeness.claim_maker import CompletenessWatch
-from aggregator.features.groups.position_groups import Groups
 from aggregator.features.heartbeats.records import beating
-from aggregator.features.service import Now
+from aggregator.features.service import EngineProgress, Now
 from aggregator.features.services import Services
 from aggregator.model.values import SourceState
 from aggregator.plan.lifecycle.inputs import Measured
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import State
 from aggregator.status.schema import BackfillStatus, Phase
-from aggregator.status.view import Committed, Complete, View
+from aggregator.status.view import Committed, View
 
 
 class StatusPublisher:
@@ -41,15 +39,13 @@ class StatusPublisher:
         self.view = view
         self._observer = observer
         self._services = services
-        self._groups = services.of(Groups)
-        self._completeness = services.of(CompletenessWatch)
         self._control = control
         self._on_view = on_view
         self._backfills = backfills
 
     def publish(self, state: State, measured: Measured | None, phase: Phase | None = None) -> None:
         """Publish a view of now; `phase` changes it from now on."""
-        before, observer, complete = self.view, self._observer, self._completeness
+        before, observer = self.view, self._observer
         replayed_before = before.replayed_before
         if before.state.recovered != state.recovered:
             replayed_before = before.replayed
@@ -70,12 +66,7 @@ class StatusPublisher:
             committed=Committed(
                 observer.state.seq, observer.state.epoch, observer.committed_ms, observer.error
             ),
-            groups=self._groups.failures,
-            completeness=Complete(
-                complete.latest,
-                complete.late({it: own.age for it, own in figures.items()}),
-                complete.keeper.failing,
-            ),
+            source_errors=self._services.source_errors(),
             services=self._services.status(),
             backfills=self._backfills(),
             replayed_before=replayed_before,
@@ -90,8 +81,9 @@ class StatusPublisher:
         self.view = replace(self.view, ended=dict(ended))
         self.publish(state, measured)
 
-    def follow(self, state: State) -> None:
+    def follow(self, progress: EngineProgress) -> None:
         """Give the services what is planned, committed and read now."""
+        state = progress.state
         states = {alias: life.state for alias, life in state.sources.items()}
         self._services.follow(
             Now(
@@ -100,6 +92,7 @@ class StatusPublisher:
                 committed=self._observer.state,
                 reading=beating(states, state.of(Stage.READING)),
                 until_done=state.until_done,
+                progress=progress,
             )
         )
 

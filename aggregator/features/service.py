@@ -5,21 +5,21 @@ How to add one: a folder with a `Service`, and a line in `features/services.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
-
-from pydantic import BaseModel
 
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.model.events import EventSink
+from aggregator.model.values import LogId, Positions, SourcePartition
+from aggregator.plan.completeness.marks import Mark
+from aggregator.plan.lifecycle.inputs import Measured
+from aggregator.plan.lifecycle.state import State
 from aggregator.plan.plan import Plan
-from aggregator.status.service_status import ServiceStatus
+from aggregator.status.service_status import ServicePart, ServiceStatus
 from aggregator.store.checkpoint.start_state import CheckpointState
-
-Part = BaseModel | tuple[BaseModel, ...]
-"""What a service adds to the status document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,35 @@ class Resources:
     events: Any
 
 
+def _no_ages() -> Mapping[str, Sequence[int]]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class EngineProgress:
+    """How far the engine is: its state, the positions and their logs, and the probes' answers.
+
+    `positions` are not older than `logs`, what they count in. `ages` counts records of each source
+    (alias) by age, as of when it is called. `at` are monotonic seconds, `at_ms` is the time of the
+    day. With the `last` one all lanes have ended.
+    """
+
+    state: State
+    logs: Mapping[SourcePartition, LogId]
+    positions: Positions
+    marks: Mapping[str, Mark]
+    measured: Measured | None
+    at: float
+    at_ms: int
+    ages: Callable[[], Mapping[str, Sequence[int]]] = _no_ages
+    last: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Now:
     """A moment of the engine: `reading` are the sources (alias) of which records are read.
 
-    A run that is `until_done` ends by itself.
+    A run that is `until_done` ends by itself. `progress` is None before the engine has any.
     """
 
     config: Config
@@ -48,6 +72,7 @@ class Now:
     committed: CheckpointState
     reading: frozenset[str] = frozenset()
     until_done: bool = False
+    progress: EngineProgress | None = None
 
 
 class Service:
@@ -78,8 +103,19 @@ class Service:
     def follow(self, now: Now) -> None:
         """Take the newest inputs: about once a second, and once more when all lanes have ended."""
 
-    def status(self) -> Part | None:
+    def status(self) -> ServicePart | None:
         """Its part of the status document, a value that does not change; None when it is off."""
+        return None
+
+    def source_errors(self) -> Mapping[str, str]:
+        """What it cannot do for a source: alias -> why, which is shown with the source."""
+        return {}
+
+    def heard(self) -> Collection[str] | None:
+        """The sources of whose ends it knows what it has to; None when it has to know nothing.
+
+        A run that is `until_done` waits for those that it has copied.
+        """
         return None
 
     def end(self) -> None:

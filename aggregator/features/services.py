@@ -4,7 +4,7 @@ by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TypeVar
 
 from aggregator.features.acls.acl_sync import AclSync
@@ -15,9 +15,9 @@ from aggregator.features.groups.group_sync import GroupSync
 from aggregator.features.groups.position_groups import Groups
 from aggregator.features.heartbeats.heartbeats import Heartbeats
 from aggregator.features.quarantine.follower import QuarantineWatch
-from aggregator.features.service import Now, Part, Resources, Service
+from aggregator.features.service import Now, Resources, Service
 from aggregator.features.verify.latest_audit import AuditWatch
-from aggregator.status.service_status import ServiceStatus
+from aggregator.status.service_status import ServicePart, ServiceStatus
 
 S = TypeVar("S", bound=Service)
 
@@ -59,12 +59,23 @@ class Services:
         for it in self._all:
             it.follow(now)
 
-    def status(self) -> dict[str, Part]:
+    def status(self) -> dict[str, ServicePart]:
         """The parts of the status document of those that are on."""
         parts = ((it.name, it.status()) for it in self._all)
         return {name: part for name, part in parts if part is not None}
 
-    def with_last(self, kind: type[Service], parts: Mapping[str, Part]) -> dict[str, Part]:
+    def source_errors(self) -> dict[str, str]:
+        """What services cannot do for a source: alias -> why."""
+        return {alias: why for it in self._all for alias, why in it.source_errors().items()}
+
+    def has_heard(self, aliases: Collection[str]) -> bool:
+        """Whether all of them know what they have to of the ends of these sources."""
+        heard = [it.heard() for it in self._all]
+        return all(set(aliases) <= set(it) for it in heard if it is not None)
+
+    def with_last(
+        self, kind: type[Service], parts: Mapping[str, ServicePart]
+    ) -> dict[str, ServicePart]:
         """These parts, with the one that a service of this kind has by now."""
         last = self.of(kind).status()
         return {**parts, kind.name: last} if last is not None else dict(parts)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import socket
 
+from pydantic import BaseModel
+
 from aggregator import __version__
 from aggregator.model.values import Route
 from aggregator.plan.health.delays import Delay, lags, longest_by_source
 from aggregator.plan.lifecycle.state import SourceLife
 from aggregator.plan.topics.hub_topics import LeftOutTopic
 from aggregator.status.command_answers import paused_parts
-from aggregator.status.completeness import completeness_of
+from aggregator.status.completeness import CompletenessStatus
 from aggregator.status.figures import SourceFigures
 from aggregator.status.gaps import gaps_status, last_loss, lost_offsets
 from aggregator.status.lane_status import lanes_of, moment
@@ -23,6 +25,7 @@ from aggregator.status.schema import (
     SourceStatus,
     Status,
 )
+from aggregator.status.service_status import ServicePart
 from aggregator.status.view import View
 
 
@@ -64,11 +67,8 @@ def status(view: View) -> Status:
             error=view.committed.error,
         ),
         recovery=_recovery(view),
-        completeness=completeness_of(
-            view.completeness.claims,
-            config.completeness.allowed_lateness,
-            view.completeness.late,
-            view.completeness.error,
+        completeness=CompletenessStatus(
+            allowed_lateness_seconds=config.completeness.allowed_lateness
         ),
         gaps=gaps_status(tuple(view.state.gaps.values())),
         refused_topics=tuple(map(_refused_topic, plan.refused if plan is not None else ())),
@@ -80,7 +80,11 @@ def status(view: View) -> Status:
             *(plan.warnings if plan is not None else ()),
         ),
         reason=view.reason,
-    ).model_copy(update=dict(view.services))
+    ).model_copy(update={name: _made(it) for name, it in view.services.items()})
+
+
+def _made(part: ServicePart) -> BaseModel | tuple[BaseModel, ...]:
+    return part if isinstance(part, BaseModel | tuple) else part()
 
 
 def _refused_topic(refused: LeftOutTopic) -> RefusedTopicStatus:
@@ -106,7 +110,7 @@ def _source(
         state=life.state,
         since=view.paused[alias].since if alias in view.paused else life.since,
         reason=life.reason,
-        group_error=view.groups.get(alias, ""),
+        group_error=view.source_errors.get(alias, ""),
         cluster_id=life.cluster_id,
         topics=len(routes),
         partitions=sum(route.partitions for route in routes),

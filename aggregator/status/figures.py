@@ -64,6 +64,7 @@ class Figures:
         self._kept: deque[tuple[float, dict[str, _Counts]]] = deque()
         self._catching_up: frozenset[str] = frozenset()
         self._bounds = bucket_bounds()
+        self._ages: Mapping[str, tuple[int, ...]] = {}
 
     def take(self, report: LaneReport) -> None:
         """Note the newest report of a life of a lane; it is looked at when `at` is asked."""
@@ -89,6 +90,7 @@ class Figures:
         for alias in self._catching_up - frozenset(catching_up):
             self._age_anew(alias, counts)
         self._catching_up = frozenset(catching_up)
+        self._ages = {alias: it.age for alias, it in counts.items()}
         if now - self._kept[-1][0] >= STEP_SECONDS:
             self._kept.append((now, dict(counts)))
         while len(self._kept) > 1 and self._kept[1][0] <= now - WINDOW_SECONDS:
@@ -107,6 +109,10 @@ class Figures:
             )
             for alias, sums in self._sums.items()
         }
+
+    def ages(self) -> Mapping[str, tuple[int, ...]]:
+        """The counts by age of each source, as `at` last found them."""
+        return self._ages
 
     def _add(self, task: TaskReport) -> None:
         """Add what a task has counted since its last report."""

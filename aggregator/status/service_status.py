@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict
@@ -43,3 +43,8 @@ class ServiceStatus(BaseModel):
     def attention(self) -> str:
         """What needs a person when there is time, or ""."""
         return ""
+
+
+ServicePart = BaseModel | tuple[BaseModel, ...] | Callable[[], BaseModel]
+"""What a service adds to the status document; a large part as a function that makes it, which is
+called only when the document is asked for."""

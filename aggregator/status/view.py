@@ -9,16 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from pydantic import BaseModel
-
 from aggregator.config.schema import Config
 from aggregator.datapath.connector.reports import LaneReport
 from aggregator.model.values import Part, Pause, Positions
-from aggregator.plan.completeness.claims import Claim
 from aggregator.plan.lifecycle.inputs import Measured
 from aggregator.plan.lifecycle.state import State
 from aggregator.status.figures import SourceFigures
 from aggregator.status.schema import BackfillStatus, Phase, QuarantineStatus
+from aggregator.status.service_status import ServicePart
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +41,11 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Complete:
-    """Up to when the hub is said to be complete, and what came too late for that, by source.
-
-    `error` says why it is not kept.
-    """
-
-    claims: tuple[Claim, ...] = ()
-    late: Mapping[str, int] = field(default_factory=dict)
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class View:
     """A moment of a run. `config` is the one in force; `state` is what has been decided by then.
 
-    `paused` are sources, `parts` topics and partitions; `groups` says why committed offsets cannot
-    be published to a source. `services` has the parts of those that are on, by their names.
+    `paused` are sources, `parts` topics and partitions; `source_errors` says what services cannot
+    do for a source. `services` has the parts of those that are on, by their names.
     `waiting` are keys of the config that was read last which hold from the next start on. `ended`
     are lanes that have ended as all stops: name -> what went wrong, or "". `replayed_before` are
     the records that lanes had written of what recoveries before the last one found missing.
@@ -80,9 +66,8 @@ class View:
     progress: Mapping[str, LaneProgress] = field(default_factory=dict)
     figures: Mapping[str, SourceFigures] = field(default_factory=dict)
     committed: Committed = field(default_factory=Committed)
-    groups: Mapping[str, str] = field(default_factory=dict)
-    services: Mapping[str, BaseModel | tuple[BaseModel, ...]] = field(default_factory=dict)
-    completeness: Complete = field(default_factory=Complete)
+    source_errors: Mapping[str, str] = field(default_factory=dict)
+    services: Mapping[str, ServicePart] = field(default_factory=dict)
     backfills: tuple[BackfillStatus, ...] = ()
     ended: Mapping[str, str] = field(default_factory=dict)
     replayed_before: int = 0

@@ -67,11 +67,11 @@ def test_a_source_that_cannot_be_told_is_a_value_with_the_reason(
 
     def failures() -> Mapping[str, str]:
         groups.follow(Now(config, None, COMMITTED))
-        return groups.failures
+        return groups.source_errors()
 
     wait_for(failures, "it has failed")
-    assert list(groups.failures) == ["eu"]
-    assert "127.0.0.1:10" in groups.failures["eu"]
+    assert list(groups.source_errors()) == ["eu"]
+    assert "127.0.0.1:10" in groups.source_errors()["eu"]
     assert failures() and [it.kind for it in events] == ["group_failed"]
 
 
@@ -80,4 +80,4 @@ def test_a_config_that_asks_for_it_no_more_ends_it(groups: Groups) -> None:
     assert publishers() == ["group-eu"]
     groups.follow(Now(config_of(), None, COMMITTED))
     wait_for(lambda: not publishers(), "its thread has ended")
-    assert groups.failures == {}
+    assert groups.source_errors() == {}

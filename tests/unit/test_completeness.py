@@ -24,6 +24,7 @@ from aggregator.features.completeness.wait import (
     complete_up_to,
     wait_until_complete,
 )
+from aggregator.features.service import EngineProgress, Now
 from aggregator.model.errors import EXIT_CONFIG, EXIT_DATA, EXIT_DONE, EXIT_NOT_YET
 from aggregator.model.events import Event
 from aggregator.model.values import (
@@ -44,6 +45,7 @@ from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import Partition, State
 from aggregator.status.completeness import completeness_of
 from aggregator.store.checkpoint.rows import to_millis, to_moment
+from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.state_store import StateStore
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -278,15 +280,16 @@ def test_a_run_that_ends_claims_what_it_has_copied_however_short_it_was(tmp_path
     at_its_end = replace(state, partitions={SP: Partition(Stage.DONE)})
     log = {SP: LogId("EU", "eu-orders")}
     mark = Mark(2.2, NOON_MS, "EU", {"orders": "eu-orders"}, {"orders": 1}, {SP: 7})
-    watch.claim(state, log, Positions({SP: 7}), {}, None, 2.0, NOON_MS)
-    assert not watch.has_heard(["eu"])
+    begun = EngineProgress(state, log, Positions({SP: 7}), {}, None, 2.0, NOON_MS)
+    ended = replace(begun, state=at_its_end, marks={"eu": mark}, at=2.5)
+    watch.follow(Now(config, state.plan, CheckpointState(), progress=begun))
+    assert not watch.heard()
     # So soon after the claims before nothing is claimed, but by the last ones.
     for last, claimed in ((False, None), (True, NOON_MS - 1 - 10_000)):
-        watch.claim(
-            at_its_end, log, Positions({SP: 7}), {"eu": mark}, None, 2.5, NOON_MS, last=last
-        )
+        progress = replace(ended, last=last)
+        watch.follow(Now(config, state.plan, CheckpointState(), progress=progress))
         assert {it.up_to_ms for it in watch.latest} == {claimed}
-    assert watch.has_heard(["eu"]) and not watch.has_heard(["eu", "us"])
+    assert {*watch.heard()} == {"eu"}
 
 
 # Late records

@@ -97,7 +97,6 @@ MANY_PARAMETERS: dict[str, int] = {
     "engine/engine.py:Engine.__init__": 9,
     "engine/executor.py:CommandExecutor.__init__": 10,
     "extras/embedded/cluster.py:EmbeddedCluster.__init__": 12,
-    "features/completeness/claim_maker.py:CompletenessWatch.claim": 8,
     "features/failover/failback.py:_forward": 8,
     "features/failover/failback.py:fail_back": 8,
     "features/timeline/past_queries.py:read_events": 9,

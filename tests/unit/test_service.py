@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, cast
@@ -62,6 +62,12 @@ class Tide(Service):
     def status(self) -> TideStatus | None:
         return TideStatus(height=3.5) if self.calls else None
 
+    def source_errors(self) -> Mapping[str, str]:
+        return {"eu": "no pier"}
+
+    def heard(self) -> Collection[str]:
+        return {"eu"}
+
     def end(self) -> None:
         self.calls.append("end")
 
@@ -86,6 +92,9 @@ def test_a_service_in_the_list_is_shown_by_everything_that_shows_services(
     services = Services(Resources(InForce(config), lambda _: None, hub, None))
     assert "tide" not in services.status()
     services.follow(Now(config, None, CheckpointState(), until_done=True))
+    assert services.source_errors() == {"eu": "no pier"}
+    assert services.has_heard([])
+    assert not services.has_heard(["eu", "us"])
     view = replace(first_view(config), phase=Phase.RUNNING, services=services.status())
     services.end()
     assert services.of(Tide).calls == ["follow", "end"]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Self
 
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.datapath.connector.reports import bucket_bounds
 from aggregator.features.completeness.claim_keeper import Keeper
-from aggregator.features.service import Resources, Service
+from aggregator.features.service import EngineProgress, Now, Resources, Service
 from aggregator.model.events import EventSink
-from aggregator.model.values import LogId, Positions, SourcePartition, SourceState
+from aggregator.model.values import SourcePartition, SourceState
 from aggregator.plan.completeness.claims import Claim, Claims, ClaimSight, Laggard, Lost
 from aggregator.plan.completeness.late import LateCounts
-from aggregator.plan.completeness.marks import Mark, MarkLedger
+from aggregator.plan.completeness.marks import MarkLedger
 from aggregator.plan.completeness.scope import Feeding, scope_of
 from aggregator.plan.lifecycle.inputs import Measured
 from aggregator.plan.lifecycle.judge import paused_part
@@ -23,6 +24,8 @@ from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import State
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions.gaps import GapRecord
+from aggregator.status.completeness import completeness_of
+from aggregator.status.service_status import ServicePart
 
 SETTLED = (Stage.OUT, Stage.DONE)
 CLAIM_SECONDS = 1.9
@@ -32,8 +35,6 @@ CLAIM_SECONDS = 1.9
 class CompletenessWatch(Service):
     """`latest` is replaced as a whole, so that it can be read from any thread.
 
-    The engine has it make claims; the document's part is built of these when it is asked for.
-
     `keeper` reads what was claimed before this run, and writes what is claimed. `bounds` are those
     of the buckets in which the tasks count records by age.
     """
@@ -42,6 +43,8 @@ class CompletenessWatch(Service):
 
     def __init__(self, in_force: InForce, emit: EventSink, bounds: Sequence[int]) -> None:
         self.keeper = Keeper(in_force, emit)
+        self._in_force = in_force
+        self._ages: Callable[[], Mapping[str, Sequence[int]]] = dict
         self._late = LateCounts(bounds)
         self.latest: tuple[Claim, ...] = ()
         self._ledger = MarkLedger()
@@ -66,23 +69,24 @@ class CompletenessWatch(Service):
         """Write the last claims, if the table takes them soon, and end."""
         self.keeper.stop()
 
-    def claim(
-        self,
-        state: State,
-        logs: Mapping[SourcePartition, LogId],
-        positions: Positions,
-        marks: Mapping[str, Mark],
-        measured: Measured | None,
-        now: float,
-        now_ms: int,
-        *,
-        last: bool = False,
-    ) -> None:
-        """Make the claims of now; `positions` are not older than `logs`, what they count in.
+    def follow(self, now: Now) -> None:
+        """Make the claims of now; the last ones of a run whenever the ones before were made."""
+        if now.progress is not None:
+            self._claim(now.progress)
 
-        `now` are monotonic seconds, `now_ms` is the time of the day. The `last` ones of a run are
-        made whenever the ones before were.
-        """
+    def status(self) -> ServicePart:
+        """The newest claims, and the records that came too late for one."""
+        return partial(
+            completeness_of,
+            self.latest,
+            self._in_force.config.completeness.allowed_lateness,
+            self.late(self._ages()),
+            self.keeper.failing,
+        )
+
+    def _claim(self, progress: EngineProgress) -> None:
+        state, now, positions = progress.state, progress.at, progress.positions
+        self._ages = progress.ages
         if state.plan is None or self.keeper.earlier is None:
             return
         if self._claims is None:
@@ -92,14 +96,14 @@ class CompletenessWatch(Service):
                 self._listed[alias] = max(at_ms, self._listed.get(alias, 0))
         self._follow_plan(state.config, state.plan)
         self._ledger.follow(positions, now)
-        fresh = [it for it, mark in marks.items() if self._taken.get(it) != mark.asked_at]
+        fresh = [it for it, mark in progress.marks.items() if self._taken.get(it) != mark.asked_at]
         reading = _reading(state) if fresh else {}
         for alias in fresh:
-            mark = marks[alias]
+            mark = progress.marks[alias]
             self._taken[alias] = mark.asked_at
             own = reading.get(alias, ())
-            self._ledger.take(mark, self._counts.get(alias, {}), own, logs)
-        if now - self._claimed_at < CLAIM_SECONDS and not last:
+            self._ledger.take(mark, self._counts.get(alias, {}), own, progress.logs)
+        if now - self._claimed_at < CLAIM_SECONDS and not progress.last:
             return
         self._claimed_at = now
         sight = ClaimSight(
@@ -113,15 +117,15 @@ class CompletenessWatch(Service):
             },
             lost_of(state.gaps.values()),
             int(state.config.completeness.allowed_lateness * 1_000),
-            now_ms,
-            lambda alias, sp: blame(state, measured, self._ledger, alias, sp),
+            progress.at_ms,
+            lambda alias, sp: blame(state, progress.measured, self._ledger, alias, sp),
         )
         self.latest = self._claims.make(self._ledger, sight)
         self.keeper.take(self.latest)
 
-    def has_heard(self, aliases: Collection[str]) -> bool:
-        """Whether each of these sources has reported by now what it had acknowledged."""
-        return set(aliases) <= self._taken.keys()
+    def heard(self) -> Collection[str]:
+        """The sources that have reported by now what they had acknowledged."""
+        return self._taken.keys()
 
     def late(self, ages: Mapping[str, Sequence[int]]) -> dict[str, int]:
         """Records of each source (alias) that came below what had been claimed, at least."""

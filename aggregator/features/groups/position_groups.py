@@ -85,14 +85,13 @@ class GroupPublisher:
 class Groups(Service):
     """A publisher for each source whose config asks for it.
 
-    `failures` says why positions cannot be published to a source: alias -> reason. It is shown with
-    the source.
+    Why positions cannot be published to a source is shown with the source.
     """
 
     name = "groups"
 
     def __init__(self, emit: EventSink) -> None:
-        self.failures: Mapping[str, str] = {}
+        self._failures: Mapping[str, str] = {}
         self._emit = emit
         self._publishers: dict[str, GroupPublisher] = {}
 
@@ -118,10 +117,14 @@ class Groups(Service):
         for publisher in self._publishers.values():
             publisher.publish(now.committed.positions)
         failures = {alias: it.failure for alias, it in self._publishers.items() if it.failure}
-        for alias in failures.keys() - self.failures.keys():
+        for alias in failures.keys() - self._failures.keys():
             words = f"source {alias}: committed positions are not published: {failures[alias]}"
             self._emit(Event("group_failed", words, {"source": alias}))
-        self.failures = failures
+        self._failures = failures
+
+    def source_errors(self) -> Mapping[str, str]:
+        """Why positions cannot be published to a source."""
+        return self._failures
 
     def stop(self) -> None:
         """Publish what was committed last, and end."""
