@@ -224,7 +224,7 @@ def test_each_field_that_a_page_shows_is_in_its_document() -> None:
     (topic,) = topics["topics"]
     own = {*topic, *topic["sources"][0], *PeekedRecord.model_fields, *LogSpan.model_fields}
     for used in re.findall(r"\b(?:it|side)\.([a-z_]+)", texts["topic.js"]):
-        assert used in {*own, "told", "title"}, used
+        assert used in {*own, "facts", "title"}, used
     looked = {*TopicLook.model_fields, *HubTopics.model_fields}
     for used in re.findall(r"\btold\.([a-z_]+)\b(?![A-Z(])", texts["topic.js"]):
         assert used in looked, used
