@@ -23,16 +23,14 @@ from aggregator.cli.render import Columns, Report, Table, report, show, table
 from aggregator.cli.run import in_thread
 from aggregator.cli.signals import stop_on_signals
 from aggregator.cli.submit import as_submitted
-from aggregator.features.verify.audit_report import VerifyReport
+from aggregator.features.verify.audit_report import NOT_JUDGED, SUMS, VerifyReport
 from aggregator.features.verify.audit_scope import Scope, Standing
-from aggregator.features.verify.audit_table import NOT_JUDGED
 from aggregator.model.errors import EXIT_DATA, EXIT_OTHER, CheckpointError
 
 if TYPE_CHECKING:
     from aggregator.config.schema import Config
 
 HARD = "stopped at once by a second signal; nothing was recorded\n"
-COUNTS = ("expected", "present", "missing", "twice", "altered", "out_of_order", "foreign")
 REASONS = ("superseded", "accounted", *NOT_JUDGED, "ahead")
 FOREIGN = ("foreign", "no_origin", "unknown_source", "other_topic", "no_such_record")
 FINDINGS: Columns = {
@@ -173,7 +171,7 @@ def _partitions(audit: VerifyReport) -> Table:
         "partition": "partition",
         "from": "from_offset",
         "to": "to_offset",
-        **_named((*COUNTS, *used)),
+        **_named((*SUMS, *used)),
         "why not": lambda it: (
             it.reason or (None if it.standing is Standing.COMPARED else it.standing)
         ),

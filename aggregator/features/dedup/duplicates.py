@@ -7,18 +7,13 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from aggregator.features.quarantine.ledger import LedgerEntry
+from aggregator.features.quarantine.quarantined import SetAside, common_of
 from aggregator.status.schema import Document
 
 
-class DroppedRecord(Document):
+class DroppedRecord(SetAside):
     """One record whose event the hub held already; its content is not shown."""
 
-    origin: str
-    source: str
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
     by: str = Field(description="the rule that identified the event: topics.dedup.by")
     event: str = Field(description="the event's id; in hexadecimal digits where it is no text")
     hub_topic: str
@@ -39,26 +34,12 @@ class DroppedReport(Document):
 
 def dropped_of(entry: LedgerEntry) -> DroppedRecord:
     """A record of the ledger, as every view shows it."""
-    record = entry.record
-    cluster, topic, partition = record.origin.partition
-    _, _, said = record.reason.partition(" ")
+    _, _, said = entry.record.reason.partition(" ")
     by, _, event = said.partition(" ")
-    return DroppedRecord(
-        origin=str(record.origin),
-        source=cluster,
-        topic=topic,
-        partition=partition,
-        offset=record.origin.offset,
-        timestamp_ms=record.timestamp,
-        by=by,
-        event=event,
-        hub_topic=record.hub_topic,
-        bytes=record.size,
-        kept=record.kept,
-        state="dropped" if entry.state == "open" else str(entry.state),
-        detail=entry.detail,
-        dropped_at_ms=record.at_ms,
-    )
+    fields = common_of(entry)
+    if entry.state == "open":
+        fields["state"] = "dropped"
+    return DroppedRecord(**fields, by=by, event=event, dropped_at_ms=entry.record.at_ms)
 
 
 def dropped_report(topic: str, entries: Sequence[LedgerEntry], limit: int) -> DroppedReport:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import Field
 
@@ -14,8 +15,8 @@ from aggregator.status.schema import Document
 ABSENT = "not in quarantine, or retried already"
 
 
-class QuarantinedRecord(Document):
-    """One record that the hub refused; its content is not shown."""
+class SetAside(Document):
+    """One record that is not in its hub topic, by its origin."""
 
     origin: str
     source: str
@@ -23,6 +24,11 @@ class QuarantinedRecord(Document):
     partition: int
     offset: int
     timestamp_ms: int
+
+
+class QuarantinedRecord(SetAside):
+    """One record that the hub refused; its content is not shown."""
+
     reason: str
     hub_topic: str
     bytes: int
@@ -57,24 +63,30 @@ class RetryReport(Document):
     error: str = Field(default="", description="why the others were not tried")
 
 
+def common_of(entry: LedgerEntry) -> dict[str, Any]:
+    """What a quarantined and a dropped record are shown with, by field."""
+    record = entry.record
+    cluster, topic, partition = record.origin.partition
+    return {
+        "origin": str(record.origin),
+        "source": cluster,
+        "topic": topic,
+        "partition": partition,
+        "offset": record.origin.offset,
+        "timestamp_ms": record.timestamp,
+        "hub_topic": record.hub_topic,
+        "bytes": record.size,
+        "kept": record.kept,
+        "state": str(entry.state),
+        "detail": entry.detail,
+    }
+
+
 def record_of(entry: LedgerEntry) -> QuarantinedRecord:
     """A record of the ledger, as every view shows it."""
     record = entry.record
-    cluster, topic, partition = record.origin.partition
     return QuarantinedRecord(
-        origin=str(record.origin),
-        source=cluster,
-        topic=topic,
-        partition=partition,
-        offset=record.origin.offset,
-        timestamp_ms=record.timestamp,
-        reason=record.reason,
-        hub_topic=record.hub_topic,
-        bytes=record.size,
-        kept=record.kept,
-        state=str(entry.state),
-        detail=entry.detail,
-        quarantined_at_ms=record.at_ms,
+        **common_of(entry), reason=record.reason, quarantined_at_ms=record.at_ms
     )
 
 

@@ -8,10 +8,13 @@ from datetime import datetime
 from pydantic import computed_field
 
 from aggregator.features.verify.audit_scope import Standing
-from aggregator.features.verify.audit_table import NOT_JUDGED
 from aggregator.model.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
 from aggregator.status.schema import Document
 
+SUMS = ("expected", "present", "missing", "twice", "altered", "out_of_order", "foreign")
+"""The counts that every view of an audit has."""
+NOT_JUDGED = ("expired", "not_begun", "transformed", "forgotten", "excused", "schemas_unknown")
+"""Those of records that could not be judged, or not in all of their parts."""
 SILENT = (Standing.UNREACHABLE, Standing.UNREADABLE)
 """The state of these partitions is unknown."""
 

@@ -9,24 +9,26 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
+from pydantic import BaseModel
 
+from aggregator.features.verify.audit_report import HubTopicResult, PartitionResult
 from aggregator.store.delta import NO_HOOKS, table_uri
 from aggregator.store.state_store import StateStore, is_tidy_due, quoted
 
 TABLE = "audits"
 PARTITION = "partition"
 HUB_TOPIC = "hub_topic"
-COUNTS = (
-    *("expected", "present", "missing", "twice", "altered"),
-    *("altered_key", "altered_value", "altered_headers", "altered_timestamp", "altered_schema"),
-    *("out_of_order", "foreign", "expired", "superseded", "accounted"),
-    *("not_begun", "transformed", "forgotten", "excused", "schemas_unknown", "ahead"),
-    *("no_origin", "unknown_source", "other_topic", "no_such_record"),
-)
 OF_WHAT = ("name", "kind", "cluster", "topic", "partition", "hub_topic")
 """What a row is about."""
-NOT_JUDGED = ("expired", "not_begun", "transformed", "forgotten", "excused", "schemas_unknown")
-"""Those of records that could not be judged, or not in all of their parts."""
+
+
+def _from(first: str, model: type[BaseModel]) -> list[str]:
+    names = [*model.model_fields]
+    return names[names.index(first) :]
+
+
+COUNTS = (*_from("expected", PartitionResult), *_from("no_origin", HubTopicResult))
+"""The counts of a report are columns of the same names."""
 
 SCHEMA = pa.schema(
     [

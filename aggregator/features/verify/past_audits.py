@@ -10,13 +10,13 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pydantic import Field
 
+from aggregator.features.verify.audit_report import NOT_JUDGED, SILENT, SUMS
 from aggregator.features.verify.audit_scope import Standing
-from aggregator.features.verify.audit_table import HUB_TOPIC, NOT_JUDGED, TABLE
+from aggregator.features.verify.audit_table import HUB_TOPIC, TABLE
 from aggregator.status.schema import AuditCounts, Document
 from aggregator.store.state_store import StateStore
 
-SUMS = ("expected", "present", "missing", "twice", "altered", "out_of_order", "foreign")
-SILENT = (Standing.UNREACHABLE, Standing.UNREADABLE, Standing.CONFLICT)
+NOT_COMPARED = (*SILENT, Standing.CONFLICT)
 
 
 class AuditSummary(AuditCounts):
@@ -80,6 +80,6 @@ class PastAudits:
             if not at_hub:
                 one["partitions"] += row["kind_count"]
                 one["not_judged"] += sum(row[f"{name}_sum"] or 0 for name in reasons)
-                one["not_compared"] += row["kind_count"] if row["standing"] in SILENT else 0
+                one["not_compared"] += row["kind_count"] if row["standing"] in NOT_COMPARED else 0
         audits = [AuditSummary.model_validate(one) for one in found.values()]
         return tuple(sorted(audits, key=lambda it: it.at, reverse=True))
