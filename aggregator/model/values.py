@@ -334,7 +334,11 @@ class SourceState(StrEnum):
 
 
 class ReaderState(StrEnum):
-    """What the reader of a lane does with a partition, as the connector names it."""
+    """What the reader of a lane does with a partition, as the connector names it.
+
+    One that is STUCK was given up for a hub partition that takes nothing: what of it has arrived
+    beyond its last position, nobody knows.
+    """
 
     READING = "reading"
     HELD = "held"
@@ -344,6 +348,7 @@ class ReaderState(StrEnum):
     REFUSED = "refused"
     POISONED = "poisoned"
     AWAITING = "awaiting"
+    STUCK = "stuck"
 
 
 @dataclass(frozen=True, slots=True)

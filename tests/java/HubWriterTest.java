@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -16,6 +17,7 @@ import org.apache.kafka.clients.producer.MockProducer;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.errors.InterruptException;
@@ -65,6 +67,10 @@ class HubWriterTest {
                 throw new InterruptException("while it waits for its thread");
             }
             super.close(timeout);
+            boolean more = true;
+            while (more) {
+                more = errorNext(new KafkaException("closed"));
+            }
         }
 
         private List<String> values() {
@@ -74,15 +80,22 @@ class HubWriterTest {
         }
     }
 
-    private final Mock usual = new Mock();
-    private final Mock careful = new Mock();
+    private Mock usual = new Mock();
+    private Mock careful = new Mock();
     private final AtomicInteger wakes = new AtomicInteger();
     private final List<String> arrived = new ArrayList<>();
+    private final List<String> lost = new ArrayList<>();
     private long now = NOW;
     private final HubWriter writer = new HubWriter(spec(), this::open, wakes::incrementAndGet, NOW);
 
     private Producer<byte[], byte[]> open(Map<String, String> settings) {
-        return settings.get("client.id").equals("careful") ? careful : usual;
+        if (settings.get("client.id").equals("careful")) {
+            return careful;
+        }
+        if (usual.closed()) {
+            usual = new Mock();
+        }
+        return usual;
     }
 
     private static TaskSpec spec() {
@@ -101,10 +114,19 @@ class HubWriterTest {
     }
 
     private void send(int place, String value, long timestamp) {
+        send(place, value, timestamp, 0);
+    }
+
+    private void send(int place, String value, long timestamp, int part) {
         byte[] bytes = value.getBytes();
         ProducerRecord<byte[], byte[]> record =
             new ProducerRecord<>("hub.orders", place, timestamp, null, bytes);
-        writer.send(place, record, timestamp, BYTES, new HubWriter.Sent() {
+        writer.send(place, record, timestamp, BYTES, new HubWriter.Sent(part) {
+            @Override
+            void lost() {
+                lost.add(value);
+            }
+
             @Override
             void arrived(RecordMetadata metadata) {
                 arrived.add(value);
@@ -257,11 +279,77 @@ class HubWriterTest {
         writer.look(NOW);
         writer.tick();
         send(0, "b");
-        tickFor(39, true);
+        assertNull(tickFor(39, true));
+        HubWriter.Stuck stuck = tickFor(2, true);
+        assertTrue(stuck.getMessage().contains("hub.orders-0"));
+        writer.fail(stuck);
+        assertEquals(stuck, writer.failure());
+        assertTrue(usual.closed());
+    }
+
+    @Test
+    void whatIsStuckIsLeftAndAllElseGoesByAnotherProducer() {
+        send(0, "a", NOW, 7);
+        usual.completeNext();
+        send(1, "x", NOW, 8);
+        usual.completeNext();
+        writer.look(NOW);
+        writer.tick();
+        send(0, "b", NOW, 7);
+        usual.retried = 5;
+        HubWriter.Stuck stuck = tickFor(41, true);
+        assertTrue(stuck.getMessage().contains("hub.orders-0"));
+        send(0, "c", NOW, 7);
+        send(2, "first", NOW, 7);
+        send(2, "held", NOW, 7);
+        send(2, "other", NOW, 8);
+        Mock before = usual;
+        long retried = writer.retried();
+        // The first of the third place is not answered in time.
+        assertEquals(BitSet.valueOf(new long[] {1 << 7 | 1 << 8}), writer.drain());
+        List<HubWriter.Sent> gone = writer.leave(BitSet.valueOf(new long[] {1 << 7}));
+        gone.forEach(HubWriter.Sent::lost);
+        assertEquals(List.of("b", "c", "first", "held"), lost.stream().sorted().toList());
+        assertTrue(before.closed());
         assertNull(writer.failure());
-        tickFor(2, true);
-        assertInstanceOf(HubWriter.Stuck.class, writer.failure());
-        assertTrue(writer.failure().getMessage().contains("hub.orders-0"));
+        assertEquals(retried, writer.retried());
+        writer.look(now);
+        send(1, "y", now, 8);
+        send(1, "z", now, 8);
+        assertEquals(List.of("other", "y"), usual.values());
+        usual.completeNext();
+        usual.completeNext();
+        writer.look(now);
+        assertEquals(List.of("other", "y", "z"), usual.values());
+        usual.completeNext();
+        // What it is for this producer is not known: it is waited for.
+        send(0, "d", now, 9);
+        assertNull(tickFor(100, true));
+        assertNull(writer.failure());
+    }
+
+    @Test
+    void whatWasRefusedForAMomentIsSentAgainUnlessItsPartitionIsGivenUp() {
+        send(0, "a");
+        usual.completeNext();
+        writer.tick();
+        send(0, "b", NOW, 7);
+        send(1, "old", 0, 7);
+        send(2, "old too", 0, 8);
+        careful.errorNext(new NotEnoughReplicasException("too few"));
+        careful.errorNext(new NotEnoughReplicasException("too few"));
+        // Seconds later, with no answer between: the time of a second try has not come.
+        assertTrue(tickFor(41, true) != null);
+        while (careful.errorNext(new NotEnoughReplicasException("too few"))) {
+            assertNull(writer.failure());
+        }
+        BitSet parts = writer.drain();
+        assertEquals(BitSet.valueOf(new long[] {1 << 7}), parts);
+        writer.leave(parts).forEach(HubWriter.Sent::lost);
+        assertEquals(List.of("b", "old"), lost.stream().sorted().toList());
+        careful = new Mock();
+        writer.look(now + 2_000);
+        assertEquals(List.of("old too"), careful.values());
     }
 
     @Test
@@ -325,12 +413,15 @@ class HubWriterTest {
         assertTrue(careful.closed());
     }
 
-    private void tickFor(int seconds, boolean answers) {
+    private HubWriter.Stuck tickFor(int seconds, boolean answers) {
+        HubWriter.Stuck stuck = null;
         long from = now;
         for (now = from; now < from + seconds * 1000L; now += 500) {
             usual.retried += answers ? 1 : 0;
             writer.look(now);
-            writer.tick();
+            HubWriter.Stuck found = writer.tick();
+            stuck = found == null ? stuck : found;
         }
+        return stuck;
     }
 }

@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.Deque;
 import java.util.List;
 import java.util.Random;
@@ -50,6 +51,28 @@ class PointsTest {
         stuck.acknowledge(0, 11);
         assertPoint(points.settle(), 1, longs(19_999), longs(11, 0), 19_999);
         assertTrue(points.settled());
+    }
+
+    @Test
+    void whatIsGivenUpStaysWhereTheLastPointHadItWithTheBoundOfThen() {
+        Points points = new Points(longs(0, 0), states(READING, READING), 2, 4, 0);
+        points.sending().acknowledge(0, 11);
+        points.close(longs(5, 7), states(READING, READING), 4, 1);
+        Points.Epoch stuck = points.sending();
+        points.sending().acknowledge(1, 21);
+        points.close(longs(6, 8), states(READING, READING), 5, 2);
+        points.sending().acknowledge(1, 22);
+        assertPoint(points.settle(), 1, longs(5, 7), longs(11, 0), 4);
+        points.giveUp(BitSet.valueOf(new long[] {1}), Feed.State.STUCK);
+        assertPoint(points.settle(), 1, longs(5, 7), longs(11, 0), 4);
+        assertArrayEquals(states(READING, READING), points.settle().states());
+        stuck.lose();
+        // Never with a later bound than its own, but that it says so.
+        assertPoint(points.settle(), 2, longs(5, 8), longs(11, 21), 5);
+        assertArrayEquals(states(Feed.State.STUCK, READING), points.settle().states());
+        points.close(longs(9, 9), states(Feed.State.STUCK, READING), 5, 3);
+        assertPoint(points.settle(), 3, longs(5, 9), longs(11, 22), 5);
+        assertFalse(points.stale(longs(9, 9), states(Feed.State.STUCK, READING), 5));
     }
 
     @Test

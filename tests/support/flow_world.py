@@ -118,6 +118,7 @@ class Tasks:
     until: dict[SourcePartition, int]
     sent: dict[SourcePartition, set[int]]
     held: set[SourcePartition] = field(default_factory=set)
+    stuck: set[SourcePartition] = field(default_factory=set)
     ending: bool = False
     active: bool = True
 
@@ -265,7 +266,9 @@ class World:
         rng, sp = self.rng, self.rng.choice(PARTITIONS)
         log = self.logs[sp]
         kinds = ["write", "write", "write", "die", "delete", "anew", "away", "pause", "hub"]
-        match rng.choice(kinds + ["backup", "leader", "other"] * self.losable):
+        match rng.choice([*kinds, "stick"] + ["backup", "leader", "other"] * self.losable):
+            case "stick" if self.lanes:
+                self.stick(self.lanes[rng.choice(sorted(self.lanes))], sp)
             case "write":
                 log.end += rng.randrange(4)
             case "die" if self.lanes:
@@ -291,6 +294,14 @@ class World:
                 self.paused ^= {sp.cluster}
             case _:
                 pass
+
+    def stick(self, tasks: Tasks, sp: SourcePartition) -> None:
+        """A hub partition takes nothing of it: its task lets it go, with what is under way."""
+        if sp in tasks.positions and sp not in tasks.stuck:
+            at = tasks.positions[sp]
+            self._send_one(tasks, sp, wild=True)
+            tasks.positions[sp] = at
+            tasks.stuck.add(sp)
 
     def create_again(self, alias: str) -> None:
         """The topic of a source is deleted, and another one is there by its name."""
@@ -445,6 +456,9 @@ class World:
         states: dict[SourcePartition, str] = {}
         for sp, at in tasks.positions.items():
             log = self.logs[sp]
+            if sp in tasks.stuck:
+                states[sp] = ReaderState.STUCK
+                continue
             if tasks.sent[sp] or sp in self.busy:
                 continue
             if sp in self.poisoned:
@@ -457,7 +471,8 @@ class World:
                 states[sp] = ReaderState.OUT_OF_RANGE
             elif at >= tasks.until.get(sp, at + 1):
                 states[sp] = ReaderState.DONE
-        busy = any(tasks.sent.values()) or not self.busy.isdisjoint(tasks.positions)
+        under_way = any(it for sp, it in tasks.sent.items() if sp not in tasks.stuck)
+        busy = under_way or not self.busy.isdisjoint(tasks.positions)
         ended = tasks.active and tasks.ending and not busy
         failure = None if tasks.active else "it broke"
         return LaneSeen(tasks.active, True, ended, failure, states, errors=self.errors)
@@ -628,6 +643,8 @@ class World:
         return ""
 
     def _left(self, tasks: Tasks, sp: SourcePartition) -> None:
+        if sp in tasks.stuck:
+            return
         assert not tasks.sent[sp], f"{sp} is given up while something is under way"
         at, skip = tasks.positions[sp], tasks.skips.get(sp, NO_SKIP)
         skipping = any(end > at for _, end in skip.ranges)
@@ -750,26 +767,30 @@ class World:
 
     def _send(self, tasks: Tasks, *, wild: bool = False) -> None:
         """Some of the next few records arrive; `wild`: for the last time, and not in order."""
-        for sp, at in list(tasks.positions.items()):
-            log, sent = self.logs[sp], tasks.sent[sp]
-            if sp in {*self.poisoned, *self.damaged} and not sent:
-                continue
-            last = min(log.end, at + 4, tasks.until.get(sp, log.end))
-            is_there = log.topic_id == tasks.ids[sp] and at >= log.earliest
-            if not is_there or sp in tasks.held or tasks.ending:
-                # What was handed over before is sent, and nothing more is read.
-                last = max(sent, default=at - 1) + 1
-            skip = tasks.skips.get(sp, NO_SKIP)
-            for offset in range(at, last):
-                if any(start <= offset < end for start, end in skip.ranges):
-                    sent.add(offset)
-                elif offset not in sent and self.rng.random() < 0.7:
-                    self._arrive((sp, tasks.ids[sp], offset))
-                    sent.add(offset)
-            while not wild and at in sent:
-                sent.remove(at)
-                at += 1
-            tasks.positions[sp] = at
+        for sp in list(tasks.positions):
+            if sp not in tasks.stuck:
+                self._send_one(tasks, sp, wild=wild)
+
+    def _send_one(self, tasks: Tasks, sp: SourcePartition, *, wild: bool) -> None:
+        log, sent, at = self.logs[sp], tasks.sent[sp], tasks.positions[sp]
+        if sp in {*self.poisoned, *self.damaged} and not sent:
+            return
+        last = min(log.end, at + 4, tasks.until.get(sp, log.end))
+        is_there = log.topic_id == tasks.ids[sp] and at >= log.earliest
+        if not is_there or sp in tasks.held or tasks.ending:
+            # What was handed over before is sent, and nothing more is read.
+            last = max(sent, default=at - 1) + 1
+        skip = tasks.skips.get(sp, NO_SKIP)
+        for offset in range(at, last):
+            if any(start <= offset < end for start, end in skip.ranges):
+                sent.add(offset)
+            elif offset not in sent and self.rng.random() < 0.7:
+                self._arrive((sp, tasks.ids[sp], offset))
+                sent.add(offset)
+        while not wild and at in sent:
+            sent.remove(at)
+            at += 1
+        tasks.positions[sp] = at
 
     def _arrive(self, record: Record) -> None:
         assert record not in self.hub, f"twice: {record}"
@@ -778,7 +799,7 @@ class World:
     def _report(self) -> None:
         for tasks in self.lanes.values():
             for sp, at in tasks.positions.items():
-                if self.rng.random() < 0.3:
+                if sp not in tasks.stuck and self.rng.random() < 0.3:
                     life = tasks.ids[sp]
                     hub = self._bound(sp, life, at)
                     self._append(self._row(sp, at, life, clean=False, hub=hub))

@@ -482,6 +482,40 @@ def test_partitions_that_are_given_up_are_clean_and_no_later_commit_holds_them(
     assert world.observer.positions == world.state.positions == Positions({EU0: 11, EU1: 30})
 
 
+def test_what_is_stuck_keeps_its_last_commit_with_the_bound_of_then(world: World) -> None:
+    query, number = world.begun(positions=Positions({EU0: 0, EU1: 0}))
+    query.tells(task({EU0: 10, EU1: 4}, snapshot=number))
+    world.later()
+    before = world.state.entries[EU1]
+    # It may have written anything behind the bound of then; the lane itself is further.
+    world.hub.end = 250
+    query.tells(task({EU0: 20, EU1: 6}, point=2, snapshot=number, ends={HUB0: 250}))
+    world.observer.tick()
+    stuck = {EU1: "stuck"}
+    query.tells(task({EU0: 30, EU1: 6}, point=3, snapshot=number, ends={HUB0: 300}, states=stuck))
+    world.later()
+    assert (world.bound(EU0), world.bound(EU1)) == (300, 100)
+    world.observer.left(query, {EU1})
+    assert world.state.entries[EU1] == before
+    assert EU1 in world.state.unclean
+    # What is acknowledged below it is known all the same, as after a lane that failed.
+    assert world.observer.positions == Positions({EU0: 30, EU1: 6})
+    world.observer.finish(query, clean=True)
+    assert world.state.unclean == {EU1}
+    assert world.state.entries[EU1] == before
+
+
+def test_what_is_stuck_is_let_go_also_while_no_other_point_holds(world: World) -> None:
+    query, number = world.begun(positions=Positions({EU0: 0, EU1: 0}))
+    query.tells(task({EU0: 10, EU1: 4}, snapshot=number))
+    world.observer.tick()
+    query.tells(task({EU0: 10, EU1: 4}, snapshot=number, states={EU1: "stuck"}))
+    world.observer.left(query, {EU1})
+    assert world.state.unclean == {EU0, EU1}
+    world.observer.finish(query, clean=True)
+    assert world.state.unclean == {EU1}
+
+
 def test_a_lane_that_has_given_everything_up_ends_without_a_commit(world: World) -> None:
     query, number = world.begun()
     query.tells(task({EU0: 10}, snapshot=number, states={EU0: "held"}))

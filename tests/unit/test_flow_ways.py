@@ -78,6 +78,37 @@ def test_taken_out_and_given_up_when_its_source_is_paused(ways: Ways) -> None:
     assert ways[3:] == [Way.JUDGED, Way.STARTED]
 
 
+def test_a_stuck_partition_is_recovered_and_read_beside_its_lane_which_never_ends(
+    ways: Ways,
+) -> None:
+    world = running()
+    ways.clear()
+    tasks = world.lanes["union"]
+    world.logs[EU0].end += 3
+    world.stick(tasks, EU0)
+    committed = world.entries[EU0]
+    world.until_all(Stage.RESTING, EU0)
+    assert world.state.at(EU0).why == "stuck"
+    # What the hub holds beyond its position nobody knows: its last commit and bound count.
+    assert world.entries[EU0] == committed
+    assert not committed.snapshot.clean
+    assert world.told("partitions_stuck") == [
+        f"lane union continues without {EU0}, next try in 2 s: stuck"
+    ]
+    world.until_all(Stage.READING)
+    assert ways == [
+        *(Way.TAKEN_OUT, Way.STOPPED, Way.DUE, Way.JUDGED, Way.RECOVERED_FROM),
+        *(Way.RECOVERED, Way.JUDGED, Way.STARTED),
+    ]
+    assert world.lanes["union"] is tasks
+    assert world.state.at(EU0).lane == "eu"
+    # Another one that sticks joins it there.
+    world.stick(tasks, EU1)
+    world.until_all(Stage.RESTING, EU1)
+    world.until_all(Stage.READING)
+    assert (world.lanes["union"], world.state.at(EU1).lane) == (tasks, "eu")
+
+
 def test_a_partition_is_taken_out_by_itself_and_its_lane_goes_on(ways: Ways) -> None:
     world = running()
     ways.clear()

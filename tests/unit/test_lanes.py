@@ -55,6 +55,22 @@ def test_new_partitions_join_the_lane_of_their_source_alone() -> None:
     assert plan_lanes([*parts("eu", 8), *parts("us", 3)], "source", after) == after
 
 
+def test_what_rests_apart_gets_a_lane_beside_and_joins_another_one_only_without_room() -> None:
+    before = plan_lanes(parts("eu", 3))
+    apart = parts("eu", 2, "stuck")
+    new = [*parts("eu", 3), *apart]
+    after = plan_lanes(new, current=before, apart=apart)
+    assert after == (*before, Lane("eu-2", tuple(apart)))
+    more = plan_lanes(
+        [*new, *parts("eu", 1, "more"), *parts("eu", 1, "late")],
+        current=after,
+        apart=[*apart, *parts("eu", 1, "more")],
+    )
+    assert sizes(more) == {"eu": 4, "eu-2": 3}
+    assert sizes(plan_lanes(new, current=before, apart=apart, room=False)) == {"eu": 5}
+    assert sizes(plan_lanes(new, apart=apart)) == {"eu": 5}
+
+
 def test_a_new_source_leaves_the_others_alone() -> None:
     before = plan_lanes(parts("eu", 4))
     after = plan_lanes([*parts("eu", 4), *parts("us", 4)], current=before)

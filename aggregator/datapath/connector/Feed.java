@@ -3,6 +3,7 @@ package aggregator.connector;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Iterator;
@@ -56,7 +57,9 @@ final class Feed {
         /** Its next record is one that the hub refuses, and nothing says where else it is to go. */
         POISONED,
         /** Its next record waits for something that the driver was asked for. */
-        AWAITING
+        AWAITING,
+        /** The hub took nothing of it, and nobody knows what has arrived. */
+        STUCK
     }
 
     private static final long FIRST_RETRY_NANOS = 1_000_000_000L;
@@ -251,6 +254,20 @@ final class Feed {
         reasons[part] = why;
         record = null;
         changed = true;
+    }
+
+    /** Reads no more of these partitions, whose last records are lost. */
+    void giveUp(BitSet parts, String why) {
+        parts.stream().forEach(at -> {
+            states[at] = State.STUCK;
+            reasons[at] = why;
+        });
+        forget();
+    }
+
+    /** How many partitions it was made to give up. By any thread. */
+    long stuck() {
+        return Arrays.stream(states).filter(it -> it == State.STUCK).count();
     }
 
     /** Why the cluster gives nothing, "" when it does. */

@@ -1,6 +1,8 @@
 package aggregator.connector;
 
 import java.util.ArrayDeque;
+import java.util.BitSet;
+import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.errors.NotEnoughReplicasException;
@@ -32,6 +34,12 @@ final class HubPlace {
     /** What was acknowledged when it was looked at last, and when that became more. */
     private long seen;
     private long answeredAt;
+    /** The source partitions of what is on its way or held; more where it was never empty since. */
+    final BitSet parts = new BitSet();
+    /** Its producer is closed for it: what comes back with an error is lost, and no failure. */
+    volatile boolean broken;
+    /** Whether what is lost with it is counted. */
+    boolean counted;
     /** Since when the same records wait, and how often something was sent again before. */
     long waitsFrom;
     long rises;
@@ -98,6 +106,32 @@ final class HubPlace {
     /** Why the hub does not take the first record at present; null when nothing is known of it. */
     String refusal() {
         return refusal;
+    }
+
+    boolean isEmpty() {
+        return held.isEmpty() && underWay() == 0;
+    }
+
+    /** Holds no record of these source partitions any more; what it held of them is `lost`. */
+    void drop(BitSet parts, List<HubWriter.Sent> lost) {
+        held.removeIf(each -> {
+            boolean dropped = parts.get(each.sent().part);
+            if (dropped) {
+                lost.add(each.sent());
+                heldBytes -= each.bytes();
+            }
+            return dropped;
+        });
+    }
+
+    /** Nothing is under way any more, by a producer that is closed; the next record is a first. */
+    void begin() {
+        acknowledged.set(given);
+        known = false;
+        broken = false;
+        counted = false;
+        refusal = null;
+        fullAt = -1;
     }
 
     /** Whether something is under way of which nothing was acknowledged since the last look. */

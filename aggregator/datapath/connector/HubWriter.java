@@ -1,6 +1,7 @@
 package aggregator.connector;
 
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
@@ -23,6 +24,10 @@ import org.slf4j.LoggerFactory;
  * one, the careful, that never sends anything twice: without an answer it fails, and the hub is
  * read. A place changes from one to the other when nothing of it is on its way. What may go of it,
  * and what is held here, in order, until it may: see {@link HubPlace}.
+ *
+ * <p>A place of which the hub takes nothing is left alone: when all else has its answers, its
+ * producer is closed, and others go by a new one. What was under way there is lost, and the source
+ * partitions that it was of are given up.
  *
  * <p>Used by the task's thread; answers come by those of the producers. After the first failure
  * nothing more is sent.
@@ -55,16 +60,27 @@ final class HubWriter {
 
     /** A record on its way. `arrived` is called by a producer's thread. */
     abstract static class Sent implements Callback {
+        /** The source partition that it is of. */
+        final int part;
         private HubWriter writer;
         private HubPlace place;
         private int bytes;
 
+        Sent(int part) {
+            this.part = part;
+        }
+
         abstract void arrived(RecordMetadata metadata);
+
+        /** Nobody knows whether it arrived, and its partition is given up. */
+        abstract void lost();
 
         @Override
         public final void onCompletion(RecordMetadata metadata, Exception error) {
             if (error != null) {
-                if (place.mayGoAgain(error)) {
+                if (place.broken) {
+                    writer.lose(this);
+                } else if (place.mayGoAgain(error)) {
                     writer.refused.add(place);
                 } else {
                     writer.failed(place, error);
@@ -88,6 +104,8 @@ final class HubWriter {
     private static final long TIMES_FREE = 4;
     /** At most this part of the buffer is held here beside it. */
     private static final long HELD_PART = 4;
+    /** How long answers for other places are waited for when one is left alone. */
+    private static final long DRAIN_NANOS = 400_000_000L;
     private static final long STUCK_TIMEOUTS = 4;
     private static final long STUCK_RISE_MS = 4_000;
     /** Until what the hub has refused for a moment is sent again. */
@@ -100,12 +118,14 @@ final class HubWriter {
     private final List<HubPlace> holding = new ArrayList<>();
     /** Places whose first record has to be sent again. */
     private final Queue<HubPlace> refused = new ConcurrentLinkedQueue<>();
+    /** What came back of places that are left alone. */
+    private final Queue<Sent> lost = new ConcurrentLinkedQueue<>();
     private final long buffer;
     private final long chunk;
     private final long stuckMs;
-    private final Producer<byte[], byte[]> usual;
-    private final Metric retries;
-    private final Metric usualFree;
+    private volatile Producer<byte[], byte[]> usual;
+    private Metric retries;
+    private Metric usualFree;
     private volatile Producer<byte[], byte[]> careful;
     private Metric carefulFree;
     private long now;
@@ -113,6 +133,10 @@ final class HubWriter {
     private long free;
     private long heldBytes;
     private double retried;
+    /** Of the usual producers before this one. */
+    private long retriedBefore;
+    /** The producer that was closed last for what the hub did not take. */
+    private volatile Producer<byte[], byte[]> left;
     private long rises;
     private long againAt;
     private volatile Throwable failure;
@@ -128,11 +152,20 @@ final class HubWriter {
         buffer = number(spec.producer, "buffer.memory", 33_554_432);
         chunk = number(spec.producer, "batch.size", 16_384);
         stuckMs = STUCK_TIMEOUTS * number(spec.producer, "request.timeout.ms", 30_000);
-        usual = producers.open(spec.producer);
-        retries = metric(usual, "record-retry-total");
-        usualFree = metric(usual, "buffer-available-bytes");
-        TopicsAhead.learn(usual, spec.hubTopics());
+        openUsual();
         look(nowMs);
+    }
+
+    private void openUsual() {
+        Producer<byte[], byte[]> made = producers.open(spec.producer);
+        TopicsAhead.learn(made, spec.hubTopics());
+        synchronized (this) {
+            retriedBefore = retries == null ? 0 : retried();
+            retries = metric(made, "record-retry-total");
+        }
+        retried = 0;
+        usualFree = metric(made, "buffer-available-bytes");
+        usual = made;
     }
 
     /** Why nothing more is sent; null while all is well. By any thread. */
@@ -147,8 +180,8 @@ final class HubWriter {
     }
 
     /** Records that the hub answered with an error and that were sent again, as Kafka counts. */
-    long retried() {
-        return ((Number) retries.metricValue()).longValue();
+    synchronized long retried() {
+        return retriedBefore + ((Number) retries.metricValue()).longValue();
     }
 
     /** Tells the time, a few times a second at least, and hands over what has waited. */
@@ -159,8 +192,8 @@ final class HubWriter {
         pump();
     }
 
-    /** Looks at each place; about twice a second. */
-    void tick() {
+    /** Looks at each place, about twice a second; one that is stuck, null when none is. */
+    Stuck tick() {
         double total = ((Number) retries.metricValue()).doubleValue();
         if (total > retried) {
             retried = total;
@@ -175,9 +208,118 @@ final class HubWriter {
                 place.waitsFrom = now;
                 place.rises = rises;
             } else if (isStuck(place)) {
-                failed(null, stuck(i));
+                place.broken = true;
+                return stuck(i);
+            }
+            if (place.isEmpty()) {
+                place.parts.clear();
             }
         }
+        return null;
+    }
+
+    /**
+     * Waits a little until all but what is stuck has its answer. Returns the source partitions of
+     * what has none then; meanwhile nothing is handed over.
+     */
+    BitSet drain() {
+        long until = System.nanoTime() + DRAIN_NANOS;
+        while (failure == null && waits() && System.nanoTime() - until < 0) {
+            pause(SLICE_MS);
+        }
+        BitSet parts = new BitSet();
+        boolean more = true;
+        while (more) {
+            more = false;
+            for (HubPlace place : places) {
+                // What was refused for a moment goes again, unless its partition is given up.
+                boolean fails = place.underWay() > 0
+                    && (!refused.contains(place) || place.parts.intersects(parts));
+                if (fails && !place.counted) {
+                    place.broken = true;
+                    place.counted = true;
+                    parts.or(place.parts);
+                    more = true;
+                }
+            }
+        }
+        return parts;
+    }
+
+    private boolean waits() {
+        for (HubPlace place : places) {
+            if (!place.broken && place.underWay() > 0 && !refused.contains(place)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /**
+     * After `drain`: closes the producers that have something on its way, and makes others. Nothing
+     * more is sent of these source partitions; returns all that may or may not have arrived.
+     */
+    List<Sent> leave(BitSet parts) {
+        closeBroken(false);
+        closeBroken(true);
+        List<Sent> gone = new ArrayList<>();
+        for (Sent each = lost.poll(); each != null; each = lost.poll()) {
+            gone.add(each);
+        }
+        heldBytes = 0;
+        for (HubPlace place : places) {
+            place.drop(parts, gone);
+            heldBytes += place.heldBytes;
+            if (place.broken && refused.remove(place)) {
+                gone.add(place.first().sent());
+            }
+            if (place.broken) {
+                place.begin();
+            }
+        }
+        free = free();
+        return gone;
+    }
+
+    private void closeBroken(boolean old) {
+        boolean broken = false;
+        for (HubPlace place : places) {
+            broken |= place.broken && place.careful == old;
+        }
+        if (!broken) {
+            return;
+        }
+        closeOnce(old ? careful : usual);
+        for (HubPlace place : places) {
+            if (place.careful == old && place.underWay() == 0) {
+                // To the next one it is new.
+                place.known = false;
+            }
+        }
+        if (old) {
+            careful = null;
+        } else {
+            openUsual();
+        }
+    }
+
+    /** By the thread that had the answer; see `failed`. */
+    private void lose(Sent sent) {
+        lost.add(sent);
+        closeOnce(sent.place.careful ? careful : usual);
+    }
+
+    /** What it had under way comes back by this, each time with an error. */
+    private void closeOnce(Producer<byte[], byte[]> producer) {
+        if (left != producer) {
+            left = producer;
+            close(producer);
+        }
+    }
+
+    /** Ends it for what `tick` has found. */
+    void fail(Stuck stuck) {
+        failed(null, stuck);
     }
 
     /** Places go by the usual producer again when the old records are through. */
@@ -253,6 +395,7 @@ final class HubWriter {
         sent.writer = this;
         sent.place = place;
         sent.bytes = bytes;
+        place.parts.set(sent.part);
         if (place.held.isEmpty() && place.mayGo()) {
             give(place, record, sent);
             return;

@@ -7,6 +7,7 @@ import java.util.BitSet;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
@@ -370,7 +371,7 @@ final class LaneTask {
     }
 
     /** What is news at once when it changes. */
-    record Stand(long point, boolean ended, String error) {}
+    record Stand(long point, boolean ended, String error, long stuck) {}
 
     /** Whether it sends to a hub topic and does not go by these claims. By any thread. */
     boolean sendsWithout(Claims claims, String hubTopic) {
@@ -386,7 +387,7 @@ final class LaneTask {
     /** How it stands; cheap. By any thread. */
     Stand stand() {
         boolean over = ended;
-        return new Stand(points.settle().number(), over, feed.error());
+        return new Stand(points.settle().number(), over, feed.error(), feed.stuck());
     }
 
     /** What the driver is told of this task, as JSON. By any thread. */
@@ -432,8 +433,11 @@ final class LaneTask {
         for (int i = 0; i < spec.parts.size(); i++) {
             TaskSpec.Part part = spec.parts.get(i);
             positions.put(part.name(), point.positions()[i]);
-            skipping |= point.positions()[i] < part.skip.top();
-            Feed.State state = point.states()[i];
+            // No point waits for what is given up, but perhaps for others.
+            Feed.State state =
+                feed.states[i] == Feed.State.STUCK ? Feed.State.STUCK : point.states()[i];
+            // Of what is given up nothing is committed any more.
+            skipping |= state != Feed.State.STUCK && point.positions()[i] < part.skip.top();
             if (state != Feed.State.READING) {
                 states.put(part.name(), state.name().toLowerCase(Locale.ROOT));
                 if (feed.reasons[i] != null) {
@@ -487,12 +491,31 @@ final class LaneTask {
             points.close(feed.positions, feed.states, known, now());
             Failpoint.pass("task-point");
         }
-        hub.tick();
+        HubWriter.Stuck stuck = hub.tick();
+        if (stuck != null) {
+            leave(stuck);
+        }
         nextPoint = nanos + POINT_NANOS;
         if (orders.end && !ended) {
             ended = points.settled();
             nextPoint = nanos + FLUSH_SLICE_MS * 1_000_000;
         }
+    }
+
+    /**
+     * Goes on without the partitions whose records a hub partition does not take. Not where what
+     * they claimed is in doubt, nor where another task would read on from where they were.
+     */
+    private void leave(HubWriter.Stuck stuck) {
+        BitSet parts = isHere() ? hub.drain() : null;
+        if (parts == null || hub.failure() != null || parts.stream().anyMatch(gate::guards)) {
+            hub.fail(stuck);
+            return;
+        }
+        List<HubWriter.Sent> lost = hub.leave(parts);
+        feed.giveUp(parts, stuck.getMessage());
+        points.giveUp(parts, Feed.State.STUCK);
+        lost.forEach(HubWriter.Sent::lost);
     }
 
     /** Sends it to the quarantine topic; false where there is none, and its partition stops. */
@@ -575,7 +598,12 @@ final class LaneTask {
         long polledAt = feed.polledAtMs;
         int part = feed.part;
         int bytes = RECORD_OVERHEAD_BYTES + size(key) + size(value);
-        hub.send(place, to, timestamp, bytes, new HubWriter.Sent() {
+        hub.send(place, to, timestamp, bytes, new HubWriter.Sent(part) {
+            @Override
+            void lost() {
+                epoch.lose();
+            }
+
             @Override
             void arrived(RecordMetadata metadata) {
                 long now = now();

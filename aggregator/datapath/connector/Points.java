@@ -2,6 +2,7 @@ package aggregator.connector;
 
 import java.util.ArrayDeque;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.Deque;
 import java.util.concurrent.atomic.AtomicLong;
 
@@ -47,6 +48,11 @@ final class Points {
             return acknowledged.get() == sent;
         }
 
+        /** By the task's thread: one of its records was lost, and its partition is given up. */
+        void lose() {
+            acknowledged.getAndIncrement();
+        }
+
         private void note(long[] positions, Feed.State[] states, long snapshot, long nowMs) {
             this.positions = positions.clone();
             this.states = states.clone();
@@ -78,6 +84,8 @@ final class Points {
     private final ArrayDeque<Epoch> closed = new ArrayDeque<>();
     private Epoch open;
     private Point newest;
+    /** Where partitions were given up; below 0 for all others. */
+    private final long[] given;
 
     Points(long[] positions, Feed.State[] states, int places, long snapshot, long nowMs) {
         this(positions, states, places, snapshot, nowMs, MANY);
@@ -87,6 +95,8 @@ final class Points {
         this.places = places;
         this.many = many;
         this.open = new Epoch(places);
+        given = new long[positions.length];
+        Arrays.fill(given, -1);
         this.newest =
             new Point(0, positions.clone(), states.clone(), new long[places], snapshot, nowMs);
     }
@@ -107,7 +117,7 @@ final class Points {
             long[] told = last == null ? newest.positions : last.positions;
             long known = last == null ? newest.snapshot : last.snapshot;
             Feed.State[] stood = last == null ? newest.states : last.states;
-            return known != snapshot || !Arrays.equals(told, positions)
+            return known != snapshot || !Arrays.equals(told, capped(positions))
                 || !Arrays.equals(stood, states);
         }
     }
@@ -117,7 +127,7 @@ final class Points {
      * one partition, epochs become no more by time alone: only those wait of which it has records.
      */
     void close(long[] positions, Feed.State[] states, long snapshot, long nowMs) {
-        open.note(positions, states, snapshot, nowMs);
+        open.note(capped(positions), states, snapshot, nowMs);
         synchronized (closed) {
             Epoch last = closed.peekLast();
             if (last != null && open.sent == 0) {
@@ -130,6 +140,31 @@ final class Points {
             }
         }
         open = new Epoch(places);
+    }
+
+    /**
+     * By the task's thread: these partitions are given up where the newest point has them, and from
+     * the next one on they have this state. Before what they have lost is counted as answered.
+     */
+    void giveUp(BitSet parts, Feed.State state) {
+        synchronized (closed) {
+            settle();
+            parts.stream().filter(at -> given[at] < 0).forEach(at -> {
+                given[at] = newest.positions[at];
+                for (Epoch each : closed) {
+                    each.positions[at] = given[at];
+                    each.states[at] = state;
+                }
+            });
+        }
+    }
+
+    private long[] capped(long[] positions) {
+        long[] capped = positions.clone();
+        for (int i = 0; i < capped.length; i++) {
+            capped[i] = given[i] < 0 ? capped[i] : given[i];
+        }
+        return capped;
     }
 
     /** The newest report point that holds by now. */

@@ -15,15 +15,16 @@ from typing import Any
 from aggregator.model.values import Positions, ReaderState, SourcePartition, TopicPartition
 
 READING, HELD, DONE = ReaderState.READING, ReaderState.HELD, ReaderState.DONE
-OUT_OF_RANGE, DAMAGED, REFUSED, POISONED, AWAITING = (
+OUT_OF_RANGE, DAMAGED, REFUSED, POISONED, AWAITING, STUCK = (
     ReaderState.OUT_OF_RANGE,
     ReaderState.DAMAGED,
     ReaderState.REFUSED,
     ReaderState.POISONED,
     ReaderState.AWAITING,
+    ReaderState.STUCK,
 )
 """States of a partition in its reader, as the connector names them."""
-CANNOT_GO_ON = (OUT_OF_RANGE, DAMAGED, REFUSED, POISONED, AWAITING)
+CANNOT_GO_ON = (OUT_OF_RANGE, DAMAGED, REFUSED, POISONED, AWAITING, STUCK)
 
 LARGEST_BUCKETS = 72
 
@@ -105,6 +106,11 @@ class LaneReport:
     def states(self) -> dict[SourcePartition, str]:
         """The partitions that are not being read, and their states."""
         return {sp: state for task in self.tasks for sp, state in task.states.items()}
+
+    @property
+    def stuck(self) -> set[SourcePartition]:
+        """Partitions that were given up, and of which more may have arrived than is reported."""
+        return {sp for task in self.tasks for sp, state in task.states.items() if state == STUCK}
 
     @property
     def reasons(self) -> dict[SourcePartition, str]:

@@ -126,6 +126,7 @@ class Observer(Commits):
     def left(self, query: LaneQuery, partitions: Collection[SourcePartition]) -> None:
         """Commit the exact positions at which a running query has released these partitions.
 
+        Those that are stuck stay as they were committed last: the hub may hold more of them.
         Raises CheckpointError as `begin` does.
         """
         with self._lock:

@@ -87,10 +87,12 @@ class LanePoints:
 
     def take(self, report: LaneReport) -> bool:
         """Take a report of all its tasks; returns whether it is new."""
-        points = tuple(task.point for task in report.tasks)
-        if points == self._points:
+        points, stuck = tuple(task.point for task in report.tasks), report.stuck
+        if points == self._points and self._left >= stuck:
             return False
         self._points = points
+        # The bounds of what is given up are those of its last commit.
+        self._left |= stuck
         self.reported = _without(report.positions, self._left)
         return True
 

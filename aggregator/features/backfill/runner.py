@@ -250,11 +250,12 @@ class Backfills:
         report, now = query.report, time.monotonic()
         if sight is not None and work.after is None:
             self._look_for_an_end(work, sight, now)
-        if work.after is not BackfillState.FAILED:
+        if work.after is not BackfillState.FAILED and not report.stuck:
             # If the log has been replaced, nothing of the scan is trusted.
             work.take(report)
-        if not query.active:
+        if not query.active or report.stuck:
             failure = query.failure() or "its query has ended"
+            failure = next((report.unread[sp] for sp in report.stuck), failure)
             if work.after in (None, BackfillState.ACTIVE):
                 work.after, work.reason = BackfillState.ACTIVE, failure
             work.close()

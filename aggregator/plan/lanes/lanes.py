@@ -23,6 +23,7 @@ def plan_lanes(
     how: How = "auto",
     current: Sequence[Lane] = (),
     alone: Collection[str] = (),
+    apart: Collection[SourcePartition] = (),
     *,
     room: bool = True,
 ) -> tuple[Lane, ...]:
@@ -31,6 +32,7 @@ def plan_lanes(
     `auto`: one lane of all sources. `source`: a lane for each. `current` are the lanes that there
     are: their partitions stay where they are, those that are not wanted are taken out, and what is
     new joins the lane of its source alone, or gets one. Sources in `alone` (aliases) share no lane.
+    So do partitions in `apart`, but for others of them, so that no lane restarts for them.
     Without `room` for another lane's tasks what is new joins a lane that there is, if it may share.
     """
     wanted = sorted(set(partitions))
@@ -43,8 +45,14 @@ def plan_lanes(
         if len({sp.cluster for sp in together}) > 1:
             kept[free_name(UNION, (), aliases)] = together
             new = {alias: found for alias, found in new.items() if alias in alone}
-    for alias, found in new.items():
-        own = [name for name, lane in kept.items() if {sp.cluster for sp in lane} == {alias}]
+    split = frozenset(apart) if kept and room else frozenset[SourcePartition]()
+    for found in (part for them in new.values() for part in _split(them, split)):
+        alias, rests = found[0].cluster, found[0] in split
+        own = [
+            name
+            for name, lane in kept.items()
+            if {sp.cluster for sp in lane} == {alias} and (not rests or split.issuperset(lane))
+        ]
         if not own and not room and alias not in alone:
             open_ = {n: {sp.cluster for sp in lane} for n, lane in kept.items()}
             open_ = {n: clusters for n, clusters in open_.items() if clusters.isdisjoint(alone)}
@@ -74,6 +82,16 @@ def _kept(
         if left:
             kept[lane.name] = left
     return kept
+
+
+def _split(
+    partitions: Sequence[SourcePartition], apart: frozenset[SourcePartition]
+) -> list[list[SourcePartition]]:
+    both = (
+        [sp for sp in partitions if sp not in apart],
+        [sp for sp in partitions if sp in apart],
+    )
+    return [part for part in both if part]
 
 
 def free_name(wish: str, taken: Collection[str], others: Collection[str]) -> str:

@@ -5,7 +5,7 @@ The others keep running, and what failed is retried with growing delays.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from aggregator.model.errors import AggregatorError
@@ -25,6 +25,8 @@ FORGOTTEN_AFTER_SECONDS = 300.0
 TRIES_ALLOWED = 3
 """The failures that a run with an end allows a lane; an endless run allows any number."""
 RECOVERY = "recovery"
+NAMED = 5
+"""So many partitions an event names."""
 WAIT_SECONDS = 120.0
 """How long a run with an end waits for a hub topic: longer than a dead replica takes to leave."""
 
@@ -121,6 +123,23 @@ def stop_partition(ctx: StepContext, sp: SourcePartition, reason: str) -> None:
     words = f"{sp} is stopped{when}: {reason}"
     ctx.emit("partition_stopped", words, {"partition": str(sp)})
     _check_abort(ctx, f"{sp} is stopped", reason)
+    ctx.dirty = True
+
+
+def leave_stuck(ctx: StepContext, lane: str, partitions: Sequence[SourcePartition], reason: str) -> None:
+    """A lane continues without the partitions whose records a hub partition does not take.
+
+    The hub may hold more of them than their positions say: it is looked for before the next try.
+    """
+    delay, _ = _count(ctx, f"{lane}, stuck")
+    delay = min(delay, HUB_DELAY_SECONDS)
+    for sp in partitions:
+        ctx.keep(sp, replace(ctx.at(sp), stopped=reason, stuck=True, until=ctx.now + delay))
+    names = ", ".join(str(sp) for sp in partitions[:NAMED]) + (
+        f" and {len(partitions) - NAMED} more" if len(partitions) > NAMED else ""
+    )
+    words = f"lane {lane} continues without {names}, next try in {delay:.0f} s: {reason}"
+    ctx.emit("partitions_stuck", words, {"lane": lane, "partitions": len(partitions)})
     ctx.dirty = True
 
 

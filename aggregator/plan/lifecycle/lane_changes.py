@@ -139,6 +139,7 @@ def _arrange(ctx: StepContext, look: Look, judgement: Judgement) -> None:
         ctx.news.config.stream.lanes,
         ctx.state.arrangement,
         ctx.state.alone,
+        {sp for sp, it in ctx.state.partitions.items() if it.stuck},
         room=look.plan.slots.has_room,
     )
     running = ctx.state.lanes

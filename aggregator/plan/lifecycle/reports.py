@@ -8,7 +8,7 @@ from dataclasses import replace
 from aggregator.model.values import ReaderState, SourcePartition
 from aggregator.plan.health.suspects import ReadPosition, cut, follow_progress, foreign, gone
 from aggregator.plan.lifecycle.commands import End, Finish, Release
-from aggregator.plan.lifecycle.failures import may_try, stop_partition
+from aggregator.plan.lifecycle.failures import leave_stuck, may_try, stop_partition
 from aggregator.plan.lifecycle.inputs import LaneSeen
 from aggregator.plan.lifecycle.stage import Stage, Way
 from aggregator.plan.lifecycle.state import LaneLife
@@ -31,7 +31,7 @@ def notice_lanes(ctx: StepContext) -> None:
         else:
             if life.leaving and all(_has_left(seen, sp) for sp in life.leaving):
                 ctx.command(Release(name, life.leaving))
-            _notice_poison(ctx, life, seen)
+            _notice_stops(ctx, life, seen)
             if ctx.state.until_done and _is_done(life, seen):
                 end_lane(ctx, name, finished=True)
 
@@ -52,8 +52,8 @@ def give_back(ctx: StepContext, sp: SourcePartition, *, finished: bool) -> None:
     partition = ctx.at(sp)
     if partition.stopped:
         # What cannot be read is looked at before it is given up.
-        over = ctx.state.until_done and not (partition.damaged and may_try(ctx, sp))
-        stage = Stage.DONE if over else Stage.RESTING
+        again = partition.stuck or (partition.damaged and may_try(ctx, sp))
+        stage = Stage.RESTING if again or not ctx.state.until_done else Stage.DONE
         ctx.go(Way.STOPPED, sp, stage, lane="", left_at=ctx.now, why=partition.stopped)
     elif finished:
         ctx.go(Way.FINISHED, sp, Stage.DONE, lane="", left_at=ctx.now)
@@ -105,12 +105,19 @@ def notice_logs(ctx: StepContext) -> None:
     ctx.update(progress=progress, gone=frozenset(missing), probed=probed)
 
 
-def _notice_poison(ctx: StepContext, life: LaneLife, seen: LaneSeen) -> None:
+def _notice_stops(ctx: StepContext, life: LaneLife, seen: LaneSeen) -> None:
+    stuck: dict[str, list[SourcePartition]] = {}
     for sp, state in sorted(seen.states.items()):
         is_new = sp in life.lane.partitions and ctx.at(sp).stage is Stage.READING
-        if state in STOPPED and is_new and not ctx.at(sp).stopped:
+        if not is_new or ctx.at(sp).stopped:
+            continue
+        if state == ReaderState.STUCK:
+            stuck.setdefault(seen.reasons.get(sp, state), []).append(sp)
+        elif state in STOPPED:
             stop_partition(ctx, sp, seen.reasons.get(sp, state))
-            ctx.keep(sp, replace(ctx.at(sp), damaged=state == ReaderState.DAMAGED))
+            ctx.keep(sp, replace(ctx.at(sp), damaged=state == ReaderState.DAMAGED, stuck=False))
+    for reason, partitions in stuck.items():
+        leave_stuck(ctx, life.lane.name, partitions, reason)
 
 
 def _out_of_range(

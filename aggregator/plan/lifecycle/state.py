@@ -28,6 +28,8 @@ class Partition:
     it. `suspect` and `stopped` say why its lane must release it. `hole` is what its next lane must
     skip. `cut` is from where on its log is another one than was read, and `damaged`: its reader
     could not read the record at its position; both until the next judgement.
+    `stuck`: a lane gave it up last because a hub partition took nothing of it; so it gets a lane
+    beside the others.
     """
 
     stage: Stage = Stage.OUT
@@ -41,6 +43,7 @@ class Partition:
     hole: Hole | None = None
     cut: int | None = None
     damaged: bool = False
+    stuck: bool = False
 
 
 @dataclass(frozen=True, slots=True)
