@@ -14,8 +14,11 @@ from confluent_kafka import Producer
 
 from aggregator.extras.embedded.cluster import EmbeddedCluster
 from aggregator.extras.embedded.topics import ONCE, admin, create_topic, end_offsets, produce
+from aggregator.features.groups.cutover import translate_group
+from aggregator.features.groups.hub_offsets import ApplyRules
 from support.application import SHORT_BATCHES, application
 from support.changing import alter_topic, create_at
+from support.groups import commit_at
 from support.load import load, records
 from support.proxied import ProxiedCluster
 from support.reading import SECONDS, read_topic, wait_for, wait_until_topic_has
@@ -91,11 +94,17 @@ def test_a_hub_partition_without_leader_holds_up_no_other_topic_at_a_batch_end(
                 time.sleep(BATCHES_SECONDS)
                 return heard.silence("eu")
 
+        before = silence()
         for topic in (well, ill):
             wait_until_topic_has(hub3.admin_servers, topic, 500)
-        before = silence()
+            commit_at(source_a.bootstrap_servers, unique, topic, {0: 100})
         with without_third(hub3, ill, []):
             meanwhile = silence()
+            moved = translate_group(config, unique, None, ApplyRules(), SECONDS, LOG.warning)
+        # A group's place in one hub topic does not depend on another one.
+        assert moved.topics == (well,)
+        assert [it.topic for it in moved.refused] == [ill]
+        assert "does not report its offsets" in moved.refused[0].reason
         LOG.warning("longest silence: %.2f s before, %.2f s meanwhile", before, meanwhile)
         # Batches end all the time, also before.
         assert meanwhile < before + PAUSE_SECONDS

@@ -11,7 +11,13 @@ import pytest
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.kafka.admin.offsets import PartitionOffsets
 from aggregator.kafka.discovery import hub_logs as hub_module
-from aggregator.kafka.discovery.hub_logs import TopicLogs, complete_logs, later_logs, whole_logs
+from aggregator.kafka.discovery.hub_logs import (
+    TopicLogs,
+    complete_logs,
+    later_logs,
+    patient_topics,
+    whole_logs,
+)
 from aggregator.model.errors import ClusterError
 from aggregator.model.values import OffsetRange, TopicPartition
 
@@ -49,6 +55,18 @@ def test_a_partition_whose_leader_is_not_ready_is_asked_for_again() -> None:
 def test_one_that_never_tells_is_an_error_that_names_it() -> None:
     with pytest.raises(ClusterError, match=r"partition=1.*Not leader for partition"):
         logs(0.1, NOT_YET)
+
+
+def test_a_topic_that_is_not_reported_a_moment_later_either_waits_by_itself() -> None:
+    found = patient_topics(cast(ClusterAdmin, Answers(NOT_YET, ALL)), ["orders"], 30.0)
+    assert found == TopicLogs(ALL.ranges)
+    hub = cast(ClusterAdmin, Answers(NOT_YET))
+    found = patient_topics(hub, ["orders", "gone"], 0.1)
+    assert found.logs == {}
+    assert found.waits == {
+        "gone": "it is not there",
+        "orders": "partition 1 does not report its offsets: Not leader for partition",
+    }
 
 
 def test_beside_lanes_the_hub_is_asked_again_a_moment_after_it_has_answered(

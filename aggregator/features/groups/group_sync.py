@@ -202,7 +202,7 @@ class GroupSync(Service):
         }
         moved = MovedGroups(StateStore.of(place)).read()
         self._past, self._late = past_of(sight, self._past), backfilled_of(sight)
-        refused = ""
+        refused, silent = "", dict[str, str]()
         with open_admin(sight.config, HUB) as hub:
             # Once: the hub lists all groups, however many are due.
             states = group_states(hub, sight.config.supervision.connect_timeout)
@@ -215,7 +215,8 @@ class GroupSync(Service):
                     self._done[group] = _Done(commits, sight, complete=False, at=time.monotonic())
                     self._groups[group] = SyncedGroup(group=group, error=AT_THE_HUB)
                     continue
-                why = self._translate(sight, hub, group, states.get(group, ""), past=self._past)
+                state = states.get(group, "")
+                why = self._translate(sight, hub, group, state, past=self._past, silent=silent)
                 refused = refused or why
         return refused
 
@@ -281,7 +282,14 @@ class GroupSync(Service):
         }
 
     def _translate(
-        self, sight: GroupSight, hub: ClusterAdmin, group: str, state: str, *, past: Past
+        self,
+        sight: GroupSight,
+        hub: ClusterAdmin,
+        group: str,
+        state: str,
+        *,
+        past: Past,
+        silent: dict[str, str],
     ) -> str:
         """Translate one group and write it; returns what an operator must fix, or ""."""
         commits, now = self._of(group, sight), time.monotonic()
@@ -297,6 +305,7 @@ class GroupSync(Service):
             floors=floors,
             pinned=refine,
             most=MOST_RECORDS,
+            silent=silent,
             stop=self._loop.over,
         )
         rules = ApplyRules(dry_run=False, keeping=True, refine=refine)

@@ -22,7 +22,7 @@ from aggregator.features.groups.hub_offsets import (
 from aggregator.features.groups.hub_scan import ReadProgress, read_scans
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.kafka.admin.parallel import LATE_SECONDS, Replies, ask_all
-from aggregator.kafka.discovery.hub_logs import read_logs
+from aggregator.kafka.discovery.hub_logs import TopicLogs, patient_topics
 from aggregator.kafka.discovery.prepare import partitions_by_cluster, plan_of_all
 from aggregator.model.errors import ClusterError
 from aggregator.model.values import LogId, OffsetRange, Route, SourcePartition, TopicPartition
@@ -91,7 +91,8 @@ class HubReading:
 
     `disordered` are source partitions of which old records may have been written late. `floors` are
     hub offsets below which nothing is that the group has not read, where that is known; with
-    `pinned` it may be there already, so that what others write there counts from there on.
+    `pinned` it may be there already, so that what others write there counts from there on. `silent`
+    are hub topics that did not report where they end, and why: they are not asked again.
     """
 
     deadline: float
@@ -99,6 +100,7 @@ class HubReading:
     floors: Mapping[TopicPartition, int] = field(default_factory=dict)
     pinned: bool = False
     most: int | None = None
+    silent: dict[str, str] = field(default_factory=dict)
     report: Callable[[ReadProgress], None] = lambda _: None
     stop: Event | None = None
 
@@ -202,8 +204,10 @@ def translated(
     hub_ids = (sight.state.cluster_ids.get(HUB_ALIAS, ""), sight.hub_id)
     topics = plan_topics(commits, sight.routes, known, sight.ids, hub_ids, sight.hub_topics)
     # Read after the commits were: what comes later lies behind these ends.
-    logs = _hub_logs(hub, [it for it in topics if not it.refusals], sight.config)
-    topics = tuple(_without_cut(it, sight.state, logs) for it in topics)
+    told = _hub_logs(hub, topics, sight.config, reading.silent)
+    logs = told.logs
+    reading.silent.update(told.waits)
+    topics = tuple(_without_cut(_if_told(it, told), sight.state, logs) for it in topics)
     good = [it for it in topics if not it.refusals]
     targets = {sp: at for it in good for sp, at in it.commits.items()}
     recent = bool(reading.floors)
@@ -237,12 +241,23 @@ def translated(
 
 
 def _hub_logs(
-    hub: ClusterAdmin, topics: Collection[Wanted], config: Config
-) -> dict[TopicPartition, OffsetRange]:
-    if not topics:
-        return {}
-    names = {it.hub_topic for it in topics}
-    return read_logs(hub, names, config.supervision.connect_timeout)
+    hub: ClusterAdmin, topics: Collection[Wanted], config: Config, silent: Mapping[str, str]
+) -> TopicLogs:
+    names = {it.hub_topic for it in topics if not it.refusals}
+    waits = {name: why for name, why in silent.items() if name in names}
+    if names <= waits.keys():
+        return TopicLogs({}, waits)
+    found = patient_topics(hub, names - waits.keys(), config.supervision.connect_timeout)
+    return TopicLogs(found.logs, {**waits, **found.waits})
+
+
+def _if_told(wanted: Wanted, told: TopicLogs) -> Wanted:
+    """Refused, when the hub does not report where the topic ends."""
+    why = told.waits.get(wanted.hub_topic)
+    if wanted.refusals or why is None:
+        return wanted
+    words = f"hub topic {wanted.hub_topic}: {why}: check the brokers that have its replicas"
+    return replace(wanted, refusals=(words,))
 
 
 def _without_cut(

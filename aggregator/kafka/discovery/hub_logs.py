@@ -114,6 +114,20 @@ def read_topics(hub: ClusterAdmin, topics: Collection[str], timeout: float) -> T
     return TopicLogs(found.ranges).without(waits)
 
 
+def patient_topics(hub: ClusterAdmin, topics: Collection[str], timeout: float) -> TopicLogs:
+    """As `read_topics`, where a topic waits only if it is not reported a moment later either.
+
+    A broker may not know yet that it leads what was just created, or moved to it.
+    """
+    deadline = time.monotonic() + min(timeout, SETTLE_SECONDS)
+    found = read_topics(hub, topics, timeout)
+    while found.waits and time.monotonic() < deadline:
+        time.sleep(AGAIN_SECONDS)
+        again = read_topics(hub, found.waits.keys(), timeout)
+        found = TopicLogs({**found.logs, **again.logs}, again.waits)
+    return found
+
+
 def later_logs(
     hub: ClusterAdmin, topics: Collection[str], timeout: float, stop: threading.Event
 ) -> TopicLogs:
