@@ -49,6 +49,17 @@ from aggregator.store.gaps import GapTable
 CANCEL_SECONDS = 10.0
 
 
+class UnreadError(Exception):
+    """Hub topics cannot be read: those that are written into them wait, the others are read anew.
+
+    `topics` says why, by the topic's name.
+    """
+
+    def __init__(self, topics: Mapping[str, str]) -> None:
+        super().__init__(", ".join(topics))
+        self.topics = topics
+
+
 class Recovery:
     """One recovery at a time; begun and asked by the engine's thread, while lanes may run.
 
@@ -115,10 +126,10 @@ class Recovery:
     def recover(self, command: Recover, config: Config) -> Recovered:
         """Look what the hub tail holds of the partitions, and commit where they are.
 
-        Those whose hub topics do not show yet all that they hold are left as they are: the others
-        do not wait for them. What the sources do not hold any more is recorded as gaps before that.
-        Raises ClusterError and CheckpointError; then nothing is committed, and it has to be done
-        again.
+        Those whose hub topics do not show yet all that they hold, or cannot be read, are left as
+        they are: the others do not wait for them. What the sources do not hold any more is recorded
+        as gaps before that. Raises ClusterError and CheckpointError; then nothing is committed, and
+        it has to be done again.
         """
         began = time.monotonic()
         begin = self._observer.positions.only(command.partitions)
@@ -127,14 +138,19 @@ class Recovery:
         needs = needed_topics(command.look.plan.routes, begin, own, earlier)
         reader, timeout = hub_reader_settings(config.hub), config.supervision.connect_timeout
         hub = self._hub_logs(frozenset(needs.values()), reader, timeout, alone=command.alone)
-        waiting = {
-            sp: min(late) for sp, topics in needs.items() if (late := topics & hub.waits.keys())
-        }
-        if len(waiting) == len(begin) > 0:
-            seconds = time.monotonic() - began
-            return Recovered(seconds=seconds, waiting=waiting, waits=hub.waits)
-        command = replace(command, partitions=command.partitions - waiting.keys())
-        found = self._recover(command, config, hub.logs, earlier)
+        found: Recovered | None = None
+        while found is None:
+            waiting = {
+                sp: min(late) for sp, topics in needs.items() if (late := topics & hub.waits.keys())
+            }
+            if len(waiting) == len(begin) > 0:
+                found = Recovered()
+                break
+            rest = replace(command, partitions=command.partitions - waiting.keys())
+            try:
+                found = self._recover(rest, config, hub.logs, earlier)
+            except UnreadError as error:
+                hub = hub.without(error.topics)
         seconds = time.monotonic() - began
         return replace(found, seconds=seconds, waiting=waiting, waits=hub.waits)
 
@@ -158,6 +174,8 @@ class Recovery:
         reader = hub_reader_settings(config.hub)
         tail = plan_tail(begin, bound, hub_logs, state.own_hub_ends(begin))
         tail_found = self._read(tail, look.plan, reader)
+        if tail_found.unread:
+            raise UnreadError(tail_found.unread)
         failpoint("after-scan")
         routes = look.plan.routes
         judged = compare_origins(self._connector, config, tail_found, begin, routes, logs.keys())

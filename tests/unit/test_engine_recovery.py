@@ -84,6 +84,7 @@ class World:
         self.recovered = Recovered()
         identity = Identity({HUB: "H", "eu": "E"}, {("eu", "orders"): "T"}, {"orders": 2})
         self.unseen: dict[TopicPartition, int] = {}
+        self.unread: dict[str, str] = {}
         """Where logs of the hub end at their leaders, when that is further than anybody sees."""
         self.connector = SimpleNamespace(
             read_tail=self.read_tail,
@@ -128,7 +129,10 @@ class World:
         if self.failure is not None:
             raise self.failure
         count = sum(end - start for it in self.found.values() for start, end in it.ranges)
-        return TailFound(tail.offsets, count, self.found, self.samples)
+        unread = {
+            it: why for it, why in self.unread.items() if it in {tp.topic for tp in tail.ranges}
+        }
+        return TailFound(tail.offsets, count, self.found, self.samples, unread)
 
     def read_samples(
         self,
@@ -499,6 +503,31 @@ def test_what_goes_to_another_hub_topic_does_not_wait(
     assert world.asked[1][0].ranges == {HUB0: OffsetRange(20, 37)}
     assert world.observer.state.positions == Positions({EU0: 9, PAYS: 6})
     assert world.observer.state.clean
+
+
+def test_a_topic_that_cannot_be_read_costs_only_what_is_written_into_it(world: World) -> None:
+    world.routes = (*ROUTES, Route("eu", "pays", "pays", 1, 1))
+    world.logs |= {PAY: OffsetRange(0, 10)}
+    world.sources |= {PAYS: OffsetRange(0, 100)}
+    world.crashed({EU0: 5, PAYS: 2}, end=30)
+    world.logs[PAY] = OffsetRange(0, 14)
+    world.found = {PAYS: Skip([(2, 6)])}
+    world.unread = {"orders": "it may not be read"}
+    world.recover(EU0, PAYS)
+    # What was found before was perhaps not all of it.
+    assert [set(tail.ranges) for tail, *_ in world.asked] == [{HUB0, PAY}, {PAY}]
+    assert world.recovered.waiting == {EU0: "orders"}
+    assert world.recovered.waits == {"orders": "it may not be read"}
+    assert world.observer.state.positions == Positions({EU0: 5, PAYS: 6})
+    assert world.observer.state.unclean == {EU0}
+    world.unread = {}
+    world.found = {EU0: Skip([(5, 9)])}
+    world.recover(EU0)
+    assert world.observer.state.positions == Positions({EU0: 9, PAYS: 6})
+    world.unread = {"orders": "it may not be read"}
+    world.crashed({EU0: 9}, end=40)
+    world.recover(EU0)
+    assert world.recovered.waiting == {EU0: "orders"}
 
 
 # --- in the background ----------------------------------------------------------------------

@@ -2,14 +2,19 @@ package aggregator.connector;
 
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CancellationException;
 import java.util.function.BiConsumer;
 import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
+import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /** Reads parts of hub partitions to their ends, with one consumer. */
@@ -28,16 +33,38 @@ final class HubReader {
         Map<TopicPartition, long[]> ranges,
         BooleanSupplier cancelled,
         BiConsumer<TopicPartition, ConsumerRecord<byte[], byte[]>> take) {
+        return read(() -> consumer(settings), ranges, cancelled, take, null);
+    }
+
+    /**
+     * The same, where a topic that cannot be read is left out: it is put into `unread`, with the
+     * reason and the fix. Throws all else.
+     */
+    static long read(
+        Supplier<? extends Consumer<byte[], byte[]>> open,
+        Map<TopicPartition, long[]> ranges,
+        BooleanSupplier cancelled,
+        BiConsumer<TopicPartition, ConsumerRecord<byte[], byte[]>> take,
+        Map<String, String> unread) {
         long read = 0;
         long heard = System.nanoTime();
-        try (KafkaConsumer<byte[], byte[]> hub = consumer(settings)) {
+        try (Consumer<byte[], byte[]> hub = open.get()) {
             hub.assign(ranges.keySet());
             ranges.forEach((tp, bounds) -> hub.seek(tp, bounds[0]));
             while (!ranges.isEmpty()) {
                 if (cancelled.getAsBoolean()) {
                     throw new CancellationException("stopped while the hub was read");
                 }
-                ConsumerRecords<byte[], byte[]> polled = hub.poll(POLL);
+                ConsumerRecords<byte[], byte[]> polled = ConsumerRecords.empty();
+                boolean news = false;
+                try {
+                    polled = hub.poll(POLL);
+                } catch (KafkaException | IllegalStateException | IllegalArgumentException error) {
+                    if (unread == null || !leaves(hub, ranges, error, unread)) {
+                        throw error;
+                    }
+                    news = true;
+                }
                 for (TopicPartition tp : polled.partitions()) {
                     for (ConsumerRecord<byte[], byte[]> record : polled.records(tp)) {
                         if (record.offset() < ranges.get(tp)[1]) {
@@ -46,8 +73,7 @@ final class HubReader {
                         }
                     }
                 }
-                boolean news =
-                    ranges.keySet().removeIf(tp -> hub.position(tp) >= ranges.get(tp)[1]);
+                news |= ranges.keySet().removeIf(tp -> hub.position(tp) >= ranges.get(tp)[1]);
                 if (news) {
                     hub.assign(ranges.keySet());
                 }
@@ -59,6 +85,35 @@ final class HubReader {
             }
         }
         return read;
+    }
+
+    /** Whether an error is of some topics alone; then these are read no more. */
+    private static boolean leaves(
+        Consumer<byte[], byte[]> hub,
+        Map<TopicPartition, long[]> ranges,
+        RuntimeException error,
+        Map<String, String> unread) {
+        Map<String, String> found = new HashMap<>();
+        if (error instanceof TopicAuthorizationException refused) {
+            for (String topic : refused.unauthorizedTopics()) {
+                found.put(topic, "it may not be read: grant READ on hub topic " + topic);
+            }
+        } else {
+            List<TopicPartition> names = List.copyOf(ranges.keySet());
+            Map<String, Integer> numbers = new HashMap<>();
+            names.forEach(tp -> numbers.put(tp.toString(), names.indexOf(tp)));
+            int at = Damage.of(error, numbers);
+            if (at >= 0) {
+                TopicPartition tp = names.get(at);
+                found.put(
+                    tp.topic(),
+                    Damage.reason(error, tp, hub.position(tp))
+                        + "; delete its records up to behind that with kafka-delete-records, or"
+                        + " let a replica that has them lead");
+            }
+        }
+        unread.putAll(found);
+        return ranges.keySet().removeIf(tp -> found.containsKey(tp.topic()));
     }
 
     static KafkaConsumer<byte[], byte[]> consumer(Map<String, String> settings) {

@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -40,6 +41,8 @@ public final class HubTail {
     private final OriginReader reader;
     private final Map<OriginReader.Place, Part> parts = new HashMap<>();
     private final Set<String> compacted = new HashSet<>();
+    /** Topics that cannot be read, and why. */
+    private final Map<String, String> unread = new ConcurrentHashMap<>();
 
     private HubTail(JsonNode json) {
         json.get("consumer")
@@ -61,9 +64,9 @@ public final class HubTail {
     /**
      * Reads {"ranges": [[topic, partition, from, to], ...]} with as many consumers as "threads"
      * says. Answers {"read": n, "found": n, "partitions": [[cluster, topic, partition, [[from, to],
-     * ...], [[hub topic, hub partition, [[key, offset], ...]], ...], samples], ...]}, the samples
-     * as
-     * {@link Samples#addTo} has them. Throws what a consumer throws, and CancellationException.
+     * ...], [[hub topic, hub partition, [[key, offset], ...]], ...], samples], ...], "unread":
+     * {topic: reason, ...}}, the samples as {@link Samples#addTo} has them. Throws what a consumer
+     * throws, and CancellationException.
      */
     public static String read(String spec) throws Exception {
         JsonNode json = Json.parse(spec);
@@ -85,7 +88,15 @@ public final class HubTail {
             hands.forEach(
                 hand
                 -> jobs.add(
-                    () -> HubReader.read(tail.consumer, hand, () -> cancelled, tail::take)));
+                    ()
+                        -> HubReader.read(
+                            ()
+                                -> HubReader.consumer(tail.consumer),
+                            hand,
+                            ()
+                                -> cancelled,
+                            tail::take,
+                            tail.unread)));
             long read = 0;
             for (Future<Long> done : pool.invokeAll(jobs)) {
                 read += done.get();
@@ -126,6 +137,8 @@ public final class HubTail {
     private String answer(long read) {
         ObjectNode json = JsonNodeFactory.instance.objectNode();
         long found = 0;
+        ObjectNode left = json.putObject("unread");
+        unread.forEach(left::put);
         ArrayNode all = json.putArray("partitions");
         for (Map.Entry<OriginReader.Place, Part> each : parts.entrySet()) {
             Part part = each.getValue();

@@ -68,13 +68,15 @@ class Orders:
 class TailFound:
     """What a hub tail holds at or beyond the positions: per source partition, and in numbers.
 
-    `samples` are a few of these records of each partition.
+    `samples` are a few of these records of each partition. `unread` are topics that cannot be read,
+    and why: of what is written into them it says nothing.
     """
 
     read: int
     found: int
     parts: Mapping[SourcePartition, Skip]
     samples: Mapping[SourcePartition, tuple[HubSample, ...]] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
 
 
 class Connector:
@@ -189,6 +191,7 @@ class Connector:
             answer["found"],
             dict(_part(row) for row in answer["partitions"]),
             {SourcePartition(*row[:3]): _samples_of(row[5]) for row in answer["partitions"]},
+            answer["unread"],
         )
 
     def read_samples(

@@ -224,6 +224,8 @@ class BackfillTry:
         found = {}
         if tail.ranges:
             tail_found = self._tools.connector.read_tail(tail, hub, ())
+            for topic, why in tail_found.unread.items():
+                raise ClusterError(f"hub: {topic}: {why}")
             if foreign := self._why_foreign(tail_found, sight):
                 return Scanned(backfill, {}, {}, foreign)
             found = {sp: skip.ranges for sp, skip in tail_found.parts.items()}
