@@ -1,6 +1,9 @@
 """What must not be asked about, and what the answers for offsets come to."""
 
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -80,20 +83,60 @@ def test_a_broker_that_is_away_leads_nothing() -> None:
     assert away.keys() == {TWO}
 
 
+@contextmanager
+def answering(listens: socket.socket) -> Iterator[None]:
+    """Answers the first bytes of each connection, until the block ends."""
+
+    def answer() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listens.accept()
+                with connection:
+                    if connection.recv(100):
+                        connection.sendall(b"\0\0\0\0")
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        yield
+    finally:
+        listens.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_who_takes_a_connection_and_answers_nothing_is_away(tls: bool) -> None:
+    found = cluster({0: 1, 1: 2})
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listens,
+        socket.create_server(("127.0.0.1", 0)) as hangs,
+        answering(listens),
+    ):
+        found.brokers = {1: BrokerMetadata(), 2: BrokerMetadata()}
+        for number, each in ((1, listens), (2, hangs)):
+            found.brokers[number].host, found.brokers[number].port = each.getsockname()
+        assert brokers_away(found, [ONE], 5, tls=tls) == frozenset()
+        assert brokers_away(found, [TWO], 0.2, tls=tls) == {2}
+
+
 def test_who_takes_no_connection_is_away() -> None:
     found = cluster({0: 1, 1: 2, 2: -1})
-    with socket.create_server(("127.0.0.1", 0)) as listens, socket.socket() as bound:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listens,
+        socket.socket() as bound,
+        answering(listens),
+    ):
         # Bound, so that nobody else has it, and nobody listens.
         bound.bind(("127.0.0.1", 0))
         found.brokers = {1: BrokerMetadata(), 2: BrokerMetadata()}
         for number, each in ((1, listens), (2, bound)):
             found.brokers[number].host, found.brokers[number].port = each.getsockname()
-        assert brokers_away(found, [ONE, TWO, THREE, ELSEWHERE], 5) == {2}
+        assert brokers_away(found, [ONE, TWO, THREE, ELSEWHERE], 5, tls=False) == {2}
         # Who leads nothing of it is not asked.
-        assert brokers_away(found, [ONE], 5) == frozenset()
+        assert brokers_away(found, [ONE], 5, tls=False) == frozenset()
         for number, away in ((1, False), (2, True), (-1, False)):
             found.controller_id = number
-            assert controller_away(found, 5) is away
+            assert controller_away(found, 5, tls=False) is away
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from aggregator.store import state_store
 from aggregator.store.controls import TABLE, ControlRow
 from aggregator.store.state_store import StateStore
 from support.flow_world import PARTITIONS, running
-from support.sizes import largest
+from support.sizes import largest, size
 from support.statuses import status_with
 
 DAY_SECONDS = 86_400
@@ -80,6 +80,26 @@ def test_the_state_of_a_run_whose_sources_come_and_go_does_not_grow() -> None:
     assert second <= 1.1 * first
     world.errors, world.silent, world.paused = {}, {}, set()
     world.until_all(Stage.READING, *PARTITIONS)
+
+
+def test_a_day_of_lanes_that_fail_and_partitions_that_stick_leaves_nothing_in_the_state() -> None:
+    world = running()
+    most = dict.fromkeys(range(24), 0)
+    for minute in range(0, 24 * 60, 6):
+        world.now += 359.0
+        world.logs[EU0].end += 1
+        lanes = [world.lanes[name] for name in sorted(world.lanes)]
+        for lane in lanes[:1] if minute % 42 == 0 else ():
+            lane.active = False
+        for lane in lanes if minute % 30 == 0 else ():
+            world.stick(lane, EU0)
+        world.unshown = {"orders"} if minute % 90 < 6 else set()
+        for _ in range(4):
+            world.turn()
+        most[minute // 60] = max(most[minute // 60], size(world.state))
+    assert most[23] <= 1.1 * most[2]
+    assert len(world.told("partitions_stuck")) > 24
+    assert len(world.told("lane_failed")) > 12
 
 
 def test_a_gap_that_nobody_decides_about_is_found_and_told_once() -> None:

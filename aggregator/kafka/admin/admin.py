@@ -49,7 +49,7 @@ from aggregator.kafka.admin.topic_facts import (
 from aggregator.model.values import ClusterFacts, TopicPartition
 
 KNOCK_SECONDS = 1.0
-"""To see whether a broker takes a connection. One that does not within that leads nothing."""
+"""To see whether a broker answers at all. One that does not within that leads nothing."""
 
 _SPECS: Any = OffsetSpec  # these two have no types
 _EARLIEST: OffsetSpec = _SPECS.earliest()
@@ -71,6 +71,9 @@ class ClusterAdmin(Calls):
             if isolation_of(config) == "read_uncommitted"
             else IsolationLevel.READ_COMMITTED
         )
+        self._tls = config.kafka.get("security.protocol", "").strip().upper().endswith("SSL")
+        self._away: frozenset[int] = frozenset()
+        """Brokers that did not answer when that was looked at last."""
         self._leaders_doubted = False
         """Whether a leader failed to report offsets since the last time that all reported them."""
         self._controller_doubted = False
@@ -119,7 +122,9 @@ class ClusterAdmin(Calls):
         if not wanted:
             return Described({})
         end = time.monotonic() + timeout
-        if self._controller_doubted and controller_away(self.metadata(timeout), KNOCK_SECONDS):
+        if self._controller_doubted and controller_away(
+            self.metadata(timeout), KNOCK_SECONDS, tls=self._tls
+        ):
             away = KafkaError(KafkaError._TRANSPORT, "the controller does not answer")
             raise self._failed(KafkaException(away), timeout)
         self._controller_doubted = True  # until it is seen to have answered
@@ -238,7 +243,12 @@ class ClusterAdmin(Calls):
         except ClusterCallError:
             self._leaders_doubted = True
             raise
-        self._leaders_doubted = any(is_silence(it) for ends in found for it in ends.values())
+        # Each time it is looked at whether one that hung answers again: that takes a moment, and a
+        # question that it does not answer takes the whole timeout.
+        doubted = self._leaders_doubted and bool(self._away)
+        self._leaders_doubted = doubted or any(
+            is_silence(it) for ends in found for it in ends.values()
+        )
         stale = [tp for tp in asked if any(code_of(it[tp]) in OLD_LEADER for it in found)]
         if stale:
             # librdkafka is refused for ever by what it remembers, unless it reads the metadata.
@@ -258,7 +268,8 @@ class ClusterAdmin(Calls):
         leaders = self.client.leaders()
         if self._leaders_doubted:
             cluster = self.metadata(_left(end))
-            leaders = leaders_of(cluster, brokers_away(cluster, wanted, KNOCK_SECONDS))
+            self._away = brokers_away(cluster, wanted, KNOCK_SECONDS, tls=self._tls)
+            leaders = leaders_of(cluster, self._away)
         elif leaders is None or without_leader(leaders, wanted):
             # There may be one by now.
             leaders = leaders_of(self.metadata(_left(end)))

@@ -10,6 +10,8 @@ So the cluster's metadata are read first.
 from __future__ import annotations
 
 import socket
+import ssl
+import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -25,6 +27,9 @@ KNOWN_SECONDS = 300.0
 CLIENT_SETTINGS = {"metadata.max.age.ms": "900000"}
 
 Answers = Mapping[TopicPartition, Any | Exception]
+
+API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 0, -1)
+"""Kafka's request for ApiVersions, version 0: a broker answers it before any login."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +69,53 @@ def leaders_of(cluster: ClusterMetadata, away: Collection[int] = ()) -> Leaders:
 
 
 def brokers_away(
-    cluster: ClusterMetadata, partitions: Iterable[TopicPartition], seconds: float
+    cluster: ClusterMetadata, partitions: Iterable[TopicPartition], seconds: float, *, tls: bool
 ) -> frozenset[int]:
-    """Brokers that lead one of these partitions and accept no connection within `seconds` each.
+    """Brokers that lead one of these partitions and answer nothing within `seconds` each.
 
     Where the controllers have no quorum, the metadata name a leader that is dead for as long as
     that lasts. Asked for its offsets, librdkafka (2.16.0) connects to it without a pause until the
-    request times out, which keeps a core busy. So the port is tried first.
+    request times out, which keeps a core busy. A leader that hangs costs the whole timeout as well,
+    and its system accepts connections. So it is asked whether anybody answers there.
     """
     leaders = {_leader(cluster, tp) for tp in partitions} & cluster.brokers.keys()
-    return frozenset(it for it in leaders if _is_away(cluster.brokers[it], seconds))
+    return frozenset(it for it in leaders if _is_away(cluster.brokers[it], seconds, tls=tls))
 
 
-def controller_away(cluster: ClusterMetadata, seconds: float) -> bool:
-    """Whether the controller in these metadata accepts no connection within `seconds`.
+def controller_away(cluster: ClusterMetadata, seconds: float, *, tls: bool) -> bool:
+    """Whether the controller in these metadata answers nothing within `seconds`.
 
     librdkafka describes topics only when it has one to its controller, and waits for that as it
     does for a leader: of three brokers two killed, it took 8.7 s of CPU in 8 s.
     """
     controller = cluster.brokers.get(cluster.controller_id)
-    return controller is not None and _is_away(controller, seconds)
+    return controller is not None and _is_away(controller, seconds, tls=tls)
 
 
-def _is_away(broker: BrokerMetadata, seconds: float) -> bool:
+def _is_away(broker: BrokerMetadata, seconds: float, *, tls: bool) -> bool:
     try:
-        socket.create_connection((broker.host, broker.port), seconds).close()
+        with socket.create_connection((broker.host, broker.port), seconds) as connection:
+            if tls:
+                _shake_hands(connection)
+            else:
+                connection.sendall(API_VERSIONS)
+                connection.recv(1)
+    except ConnectionResetError:
+        return False
     except OSError:
         return True
     return False
+
+
+def _shake_hands(connection: socket.socket) -> None:
+    """Raises OSError where nobody answers; nothing is sent, so any certificate will do."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        context.wrap_socket(connection).close()
+    except ssl.SSLError:
+        # That is an answer.
+        return
 
 
 def _leader(cluster: ClusterMetadata, tp: TopicPartition) -> int:
