@@ -50,7 +50,7 @@ CANCEL_SECONDS = 10.0
 
 
 class UnreadError(Exception):
-    """Hub topics cannot be read: those that are written into them wait, the others are read anew.
+    """Hub topics cannot be read: those that are written into them wait, the others are read again.
 
     `topics` says why, by the topic's name.
     """

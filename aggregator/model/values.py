@@ -337,7 +337,7 @@ class ReaderState(StrEnum):
     """What the reader of a lane does with a partition, as the connector names it.
 
     One that is STUCK was given up for a hub partition that takes nothing: what of it has arrived
-    beyond its last position, nobody knows.
+    beyond its last position is not known.
     """
 
     READING = "reading"

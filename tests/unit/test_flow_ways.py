@@ -89,7 +89,7 @@ def test_a_stuck_partition_is_recovered_and_read_beside_its_lane_which_never_end
     committed = world.entries[EU0]
     world.until_all(Stage.RESTING, EU0)
     assert world.state.at(EU0).why == "stuck"
-    # What the hub holds beyond its position nobody knows: its last commit and bound count.
+    # What the hub holds beyond its position is not known: its last commit and bound count.
     assert world.entries[EU0] == committed
     assert not committed.snapshot.clean
     assert world.told("partitions_stuck") == [

@@ -58,7 +58,7 @@ final class Feed {
         POISONED,
         /** Its next record waits for something that the driver was asked for. */
         AWAITING,
-        /** The hub took nothing of it, and nobody knows what has arrived. */
+        /** The hub took nothing of it, and what has arrived is not known. */
         STUCK
     }
 

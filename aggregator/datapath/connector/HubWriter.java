@@ -72,7 +72,7 @@ final class HubWriter {
 
         abstract void arrived(RecordMetadata metadata);
 
-        /** Nobody knows whether it arrived, and its partition is given up. */
+        /** Whether it arrived is not known, and its partition is given up. */
         abstract void lost();
 
         @Override

@@ -503,7 +503,7 @@ final class LaneTask {
     }
 
     /**
-     * Goes on without the partitions whose records a hub partition does not take. Not where what
+     * Continues without the partitions whose records a hub partition does not take. Not where what
      * they claimed is in doubt, nor where another task would read on from where they were.
      */
     private void leave(HubWriter.Stuck stuck) {

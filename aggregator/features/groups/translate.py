@@ -204,10 +204,10 @@ def translated(
     hub_ids = (sight.state.cluster_ids.get(HUB_ALIAS, ""), sight.hub_id)
     topics = plan_topics(commits, sight.routes, known, sight.ids, hub_ids, sight.hub_topics)
     # Read after the commits were: what comes later lies behind these ends.
-    told = _hub_logs(hub, topics, sight.config, reading.silent)
-    logs = told.logs
-    reading.silent.update(told.waits)
-    topics = tuple(_without_cut(_if_told(it, told), sight.state, logs) for it in topics)
+    found = _hub_logs(hub, topics, sight.config, reading.silent)
+    logs = found.logs
+    reading.silent.update(found.waits)
+    topics = tuple(_without_cut(_if_reported(it, found), sight.state, logs) for it in topics)
     good = [it for it in topics if not it.refusals]
     targets = {sp: at for it in good for sp, at in it.commits.items()}
     recent = bool(reading.floors)
@@ -251,9 +251,9 @@ def _hub_logs(
     return TopicLogs(found.logs, {**waits, **found.waits})
 
 
-def _if_told(wanted: Wanted, told: TopicLogs) -> Wanted:
+def _if_reported(wanted: Wanted, found: TopicLogs) -> Wanted:
     """Refused, when the hub does not report where the topic ends."""
-    why = told.waits.get(wanted.hub_topic)
+    why = found.waits.get(wanted.hub_topic)
     if wanted.refusals or why is None:
         return wanted
     words = f"hub topic {wanted.hub_topic}: {why}: check the brokers that have its replicas"

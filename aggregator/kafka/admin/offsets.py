@@ -108,7 +108,7 @@ def _is_away(broker: BrokerMetadata, seconds: float, *, tls: bool) -> bool:
 
 
 def _shake_hands(connection: socket.socket) -> None:
-    """Raises OSError where nobody answers; nothing is sent, so any certificate will do."""
+    """Raises OSError where no answer comes; nothing is sent, so any certificate will do."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

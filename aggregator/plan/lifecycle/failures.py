@@ -26,7 +26,7 @@ TRIES_ALLOWED = 3
 """The failures that a run with an end allows a lane; an endless run allows any number."""
 RECOVERY = "recovery"
 NAMED = 5
-"""So many partitions an event names."""
+"""An event names up to this number of partitions."""
 WAIT_SECONDS = 120.0
 """How long a run with an end waits for a hub topic: longer than a dead replica takes to leave."""
 
