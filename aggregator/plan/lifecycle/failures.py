@@ -126,7 +126,9 @@ def stop_partition(ctx: StepContext, sp: SourcePartition, reason: str) -> None:
     ctx.dirty = True
 
 
-def leave_stuck(ctx: StepContext, lane: str, partitions: Sequence[SourcePartition], reason: str) -> None:
+def leave_stuck(
+    ctx: StepContext, lane: str, partitions: Sequence[SourcePartition], reason: str
+) -> None:
     """A lane continues without the partitions whose records a hub partition does not take.
 
     The hub may hold more of them than their positions say: it is looked for before the next try.
