@@ -12,6 +12,8 @@ from typing import Any
 from aggregator.datapath.connector.build import SHORT_LIVED, compile_java, connector_jar, spark_jars
 from aggregator.datapath.jars import jars, java_command
 
+CODECS = ("lz4-java", "snappy-java", "zstd-jni")
+"""Of the jars inside pyspark, those that Kafka's clients compress with."""
 SOURCES = Path(__file__).parents[1] / "java"
 DEADLINE_SECONDS = 300
 
@@ -81,4 +83,6 @@ def printed_by(name: str, target: Path, given: str = "") -> list[str]:
 
 def _class_path() -> list[Path]:
     clients = [jar for jar in jars("spark") if jar.name.startswith("kafka-clients-")]
-    return [connector_jar(), *jars("java-tests"), *clients, *spark_jars()]
+    spark = spark_jars()
+    codecs = [jar for name in CODECS for jar in spark[0].parent.glob(f"{name}-*.jar")]
+    return [connector_jar(), *jars("java-tests"), *clients, *spark, *codecs]

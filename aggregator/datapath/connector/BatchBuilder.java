@@ -1,0 +1,194 @@
+package aggregator.connector;
+
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.common.record.CompressionType;
+import org.apache.kafka.common.record.RecordBatch;
+import org.apache.kafka.common.utils.ByteBufferOutputStream;
+import org.apache.kafka.common.utils.ByteUtils;
+
+/**
+ * Writes records for one hub partition into a batch of format 2 (KIP-98), as bytes.
+ *
+ * <p>What the producer's sender has to say is left open: its id, epoch, sequence, and the checksum.
+ * Used by one thread.
+ */
+final class BatchBuilder {
+    /** A whole batch. `bytes` are nobody else's. */
+    record Batch(ByteBuffer bytes, int count, long oldest) {}
+
+    private static final int OVERHEAD = 61;
+    private static final int LENGTH_AT = 8;
+    private static final int LENGTH_OVERHEAD = 12;
+    private static final int MAGIC_AT = 16;
+    private static final int ATTRIBUTES_AT = 21;
+    private static final int LAST_DELTA_AT = 23;
+    private static final int BASE_TIMESTAMP_AT = 27;
+    private static final int MAX_TIMESTAMP_AT = 35;
+    private static final int COUNT_AT = 57;
+    private static final int FIRST_BYTES = 4096;
+    /** Lengths, deltas and the number of headers take no more than this. */
+    private static final int RECORD_OVERHEAD = 64;
+    private static final byte[] NOTHING = {};
+
+    private byte[] bytes = NOTHING;
+    private int size = OVERHEAD;
+    private int count;
+    private long base;
+    private long newest;
+    private long oldest;
+
+    boolean isEmpty() {
+        return count == 0;
+    }
+
+    int count() {
+        return count;
+    }
+
+    /** How large the batch is without compression. */
+    int size() {
+        return size;
+    }
+
+    /**
+     * Appends the record that a cursor is at, as it is, with these headers
+     * behind its own.
+     */
+    void append(BatchCursor from, long timestamp, OriginBytes more) {
+        long delta = begin(timestamp);
+        int content = from.contentEnd - from.keyLengthAt;
+        int own = from.end - from.headersAt;
+        int body = 1 + ByteUtils.sizeOfVarlong(delta) + ByteUtils.sizeOfVarint(count) + content
+            + ByteUtils.sizeOfVarint(from.headers + more.count) + own + more.size();
+        room(RECORD_OVERHEAD + body);
+        head(body, delta);
+        put(from.bytes, from.keyLengthAt, content);
+        putInt(from.headers + more.count);
+        put(from.bytes, from.headersAt, own);
+        put(more.bytes(), 0, more.size());
+        count++;
+    }
+
+    /** Appends a record whose parts are objects. */
+    void append(long timestamp, byte[] key, byte[] value, Headers headers) {
+        long delta = begin(timestamp);
+        Header[] all = headers.toArray();
+        byte[][] names = new byte[all.length][];
+        int body = 1 + ByteUtils.sizeOfVarlong(delta) + ByteUtils.sizeOfVarint(count) + field(key)
+            + field(value) + ByteUtils.sizeOfVarint(all.length);
+        for (int i = 0; i < all.length; i++) {
+            names[i] = all[i].key().getBytes(StandardCharsets.UTF_8);
+            body += field(names[i]) + field(all[i].value());
+        }
+        room(RECORD_OVERHEAD + body);
+        head(body, delta);
+        putField(key);
+        putField(value);
+        putInt(all.length);
+        for (int i = 0; i < all.length; i++) {
+            putField(names[i]);
+            putField(all[i].value());
+        }
+        count++;
+    }
+
+    /** The batch of all that was appended, which is none of this builder's from then on. */
+    Batch finish(Compression compression) {
+        ByteBuffer made = null;
+        if (compression.type() != CompressionType.NONE) {
+            made = packed(compression);
+        }
+        CompressionType type = CompressionType.NONE;
+        // What does not become smaller goes as it is, and stays within the limits of its topic.
+        if (made != null && made.remaining() < size) {
+            type = compression.type();
+        } else {
+            made = ByteBuffer.wrap(bytes, 0, size).slice();
+            bytes = NOTHING;
+        }
+        made.putLong(0, 0);
+        made.putInt(LENGTH_AT, made.remaining() - LENGTH_OVERHEAD);
+        made.put(MAGIC_AT, RecordBatch.MAGIC_VALUE_V2);
+        made.putShort(ATTRIBUTES_AT, type.id);
+        made.putInt(LAST_DELTA_AT, count - 1);
+        made.putLong(BASE_TIMESTAMP_AT, base);
+        made.putLong(MAX_TIMESTAMP_AT, newest);
+        made.putInt(COUNT_AT, count);
+        Batch batch = new Batch(made, count, oldest);
+        size = OVERHEAD;
+        count = 0;
+        return batch;
+    }
+
+    private ByteBuffer packed(Compression compression) {
+        ByteBufferOutputStream into = new ByteBufferOutputStream(OVERHEAD + size / 2);
+        into.position(OVERHEAD);
+        try (OutputStream stream = compression.wrapForOutput(into, RecordBatch.MAGIC_VALUE_V2)) {
+            stream.write(bytes, OVERHEAD, size - OVERHEAD);
+        } catch (IOException impossible) {
+            throw new UncheckedIOException(impossible);
+        }
+        return into.buffer().flip().slice();
+    }
+
+    /** The time of a record by that of the first one. */
+    private long begin(long timestamp) {
+        if (count == 0) {
+            base = timestamp;
+            newest = timestamp;
+            oldest = timestamp;
+        } else {
+            newest = Math.max(newest, timestamp);
+            oldest = Math.min(oldest, timestamp);
+        }
+        return timestamp - base;
+    }
+
+    private void head(int body, long delta) {
+        putInt(body);
+        bytes[size++] = 0;
+        putLong(delta);
+        putInt(count);
+    }
+
+    private void room(int more) {
+        if (bytes.length - size < more) {
+            int least = Math.max(FIRST_BYTES, 2 * bytes.length);
+            bytes = Arrays.copyOf(bytes, Math.max(least, size + more));
+        }
+    }
+
+    private void put(byte[] from, int at, int length) {
+        System.arraycopy(from, at, bytes, size, length);
+        size += length;
+    }
+
+    private void putField(byte[] field) {
+        if (field == null) {
+            putInt(-1);
+        } else {
+            putInt(field.length);
+            put(field, 0, field.length);
+        }
+    }
+
+    private void putInt(int number) {
+        size = Varints.put(bytes, size, number);
+    }
+
+    private void putLong(long number) {
+        size = Varints.put(bytes, size, number);
+    }
+
+    private static int field(byte[] field) {
+        return field == null ? 1 : ByteUtils.sizeOfVarint(field.length) + field.length;
+    }
+}

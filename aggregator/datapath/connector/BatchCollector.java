@@ -1,0 +1,305 @@
+package org.apache.kafka.clients.consumer.internals;
+
+import java.lang.reflect.Field;
+import java.nio.ByteBuffer;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.PriorityQueue;
+import java.util.Set;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.IsolationLevel;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.errors.CorruptRecordException;
+import org.apache.kafka.common.message.FetchResponseData;
+import org.apache.kafka.common.message.FetchResponseData.AbortedTransaction;
+import org.apache.kafka.common.record.ControlRecordType;
+import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.MemoryRecordsBuilder;
+import org.apache.kafka.common.record.Record;
+import org.apache.kafka.common.record.RecordBatch;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.common.requests.FetchResponse;
+import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.common.utils.Time;
+
+/**
+ * Takes the place of a consumer's own collector: `poll` returns no records, moves its positions,
+ * and leaves here the batches that it has fetched, as bytes.
+ *
+ * <p>Assignment, positions, leader epochs, fetch sessions and the errors of a partition stay
+ * Kafka's. Markers of transactions are left out, and aborted batches of a reader that reads
+ * committed records alone. A batch of an old format comes as one of the format of now. Used by the
+ * thread that polls.
+ */
+public final class BatchCollector extends FetchCollector<byte[], byte[]> {
+    /** A batch as it was fetched; what lies below `from` was not asked for. */
+    public record Batch(TopicPartition partition, ByteBuffer bytes, long from) {}
+
+    /** Where a batch says how long it is, and what that does not count. */
+    private static final int LENGTH_AT = 8;
+    private static final int LENGTH_OVERHEAD = 12;
+    private static final int SPARE_BYTES = 512;
+
+    private final ArrayDeque<Batch> batches = new ArrayDeque<>();
+    private final SubscriptionState subscriptions;
+    private final boolean committed;
+    private final boolean checksums;
+
+    private BatchCollector(Parts of) {
+        super(
+            new LogContext(),
+            of.metadata,
+            of.subscriptions,
+            of.config,
+            of.deserializers,
+            of.metrics,
+            Time.SYSTEM);
+        subscriptions = of.subscriptions;
+        committed = of.config.isolationLevel == IsolationLevel.READ_COMMITTED;
+        checksums = of.config.checkCrcs;
+    }
+
+    /** What a collector is made of. */
+    private record Parts(
+        ConsumerMetadata metadata,
+        SubscriptionState subscriptions,
+        FetchConfig config,
+        Deserializers<byte[], byte[]> deserializers,
+        FetchMetricsManager metrics) {}
+
+    /**
+     * Has this consumer, which has polled nothing yet, fetch batches from now on.
+     *
+     * <p>ReflectiveOperationException where the client is not of the shape of the pinned one.
+     */
+    @SuppressWarnings("unchecked")
+    public static BatchCollector into(Consumer<byte[], byte[]> consumer)
+        throws ReflectiveOperationException {
+        Object classic = get(KafkaConsumer.class, consumer, "delegate");
+        Object fetcher = get(ClassicKafkaConsumer.class, classic, "fetcher");
+        Field place = field(Fetcher.class, "fetchCollector");
+        Object old = place.get(fetcher);
+        BatchCollector made = new BatchCollector(new Parts(
+            (ConsumerMetadata) get(FetchCollector.class, old, "metadata"),
+            (SubscriptionState) get(FetchCollector.class, old, "subscriptions"),
+            (FetchConfig) get(FetchCollector.class, old, "fetchConfig"),
+            (Deserializers<byte[], byte[]>) get(FetchCollector.class, old, "deserializers"),
+            (FetchMetricsManager) get(FetchCollector.class, old, "metricsManager")));
+        place.set(fetcher, made);
+        return made;
+    }
+
+    /** The next batch that was fetched, in the order of its partition; null for none. */
+    public Batch next() {
+        return batches.poll();
+    }
+
+    /** Forgets what was fetched and not taken. */
+    public void clear() {
+        batches.clear();
+    }
+
+    @Override
+    public Fetch<byte[], byte[]> collectFetch(FetchBuffer buffer) {
+        Fetch<byte[], byte[]> all = Fetch.empty();
+        while (true) {
+            CompletedFetch next = buffer.peek();
+            if (next == null) {
+                return all;
+            }
+            CompletedFetch ready;
+            try {
+                ready = next.isInitialized() ? next : initialize(next);
+            } catch (RuntimeException error) {
+                // What came before it is handed out first, and it is found again then.
+                if (!all.isEmpty()) {
+                    return all;
+                }
+                // Not if it holds records: they are read again, and found damaged again.
+                if (FetchResponse.recordsSize(next.partitionData) == 0) {
+                    buffer.poll();
+                }
+                throw error;
+            }
+            buffer.poll();
+            if (ready != null) {
+                try {
+                    take(ready, all);
+                } catch (KafkaException damaged) {
+                    if (all.isEmpty()) {
+                        throw damaged;
+                    }
+                    // It is fetched again from there on, and fails again then.
+                    return all;
+                } finally {
+                    ready.drain();
+                }
+            }
+        }
+    }
+
+    /** Leaves the batches of one partition here, and moves its position behind them. */
+    private void take(CompletedFetch fetch, Fetch<byte[], byte[]> all) {
+        TopicPartition of = fetch.partition;
+        if (!subscriptions.isAssigned(of) || !subscriptions.isFetchable(of)) {
+            return;
+        }
+        SubscriptionState.FetchPosition position = subscriptions.position(of);
+        if (position == null || fetch.nextFetchOffset() != position.offset) {
+            return;
+        }
+        Taken taken = new Taken(of, position.offset, fetch.partitionData);
+        KafkaException damage = null;
+        try {
+            taken.all();
+        } catch (KafkaException | IllegalArgumentException | IndexOutOfBoundsException damaged) {
+            damage = new KafkaException(
+                "Received exception when fetching the next record from " + of
+                    + ". If needed, please seek past the record to continue consumption.",
+                damaged);
+        }
+        if (taken.next > position.offset) {
+            subscriptions.position(
+                of,
+                new SubscriptionState.FetchPosition(
+                    taken.next, taken.epoch, position.currentLeader));
+            // As Kafka's does: the others come first in the next request.
+            subscriptions.movePartitionToEnd(of);
+            all.add(Fetch.forPartition(of, List.of(), true));
+        } else if (damage != null) {
+            throw damage;
+        }
+    }
+
+    /** Goes through the batches of one partition, up to the first that cannot be read. */
+    private final class Taken {
+        private final TopicPartition of;
+        private final long from;
+        private final MemoryRecords records;
+        private final Aborted aborted;
+        private long next;
+        private Optional<Integer> epoch = Optional.empty();
+
+        private Taken(TopicPartition of, long from, FetchResponseData.PartitionData data) {
+            this.of = of;
+            this.from = from;
+            records = (MemoryRecords) FetchResponse.recordsOrFail(data);
+            aborted = new Aborted(data);
+            next = from;
+        }
+
+        private void all() {
+            ByteBuffer bytes = records.buffer();
+            int at = bytes.position();
+            for (RecordBatch batch : records.batches()) {
+                int end = at + LENGTH_OVERHEAD + bytes.getInt(at + LENGTH_AT);
+                if (batch.lastOffset() >= from) {
+                    one(batch, bytes, at, end);
+                }
+                at = end;
+            }
+        }
+
+        private void one(RecordBatch batch, ByteBuffer bytes, int at, int end) {
+            boolean isOld = batch.magic() < RecordBatch.MAGIC_VALUE_V2;
+            if (checksums && !isOld) {
+                ensureValid(batch);
+            }
+            boolean isLeftOut = committed && aborted.holds(batch) || batch.isControlBatch();
+            if (!isLeftOut) {
+                ByteBuffer own =
+                    isOld ? converted(batch) : bytes.duplicate().position(at).limit(end).slice();
+                batches.add(new Batch(of, own, from));
+            }
+            next = batch.nextOffset();
+            int leader = batch.partitionLeaderEpoch();
+            epoch = leader < 0 ? Optional.empty() : Optional.of(leader);
+        }
+
+        private void ensureValid(RecordBatch batch) {
+            try {
+                batch.ensureValid();
+            } catch (CorruptRecordException damaged) {
+                throw new KafkaException(
+                    "Record batch for partition " + of + " at offset " + batch.baseOffset()
+                    + " is invalid, cause: " + damaged.getMessage());
+            }
+        }
+    }
+
+    /** A batch of message format 0 or 1 in format 2, with its offsets and timestamps. */
+    private static ByteBuffer converted(RecordBatch batch) {
+        List<Record> records = new ArrayList<>();
+        int bytes = 0;
+        for (Record each : batch) {
+            each.ensureValid();
+            records.add(each);
+            bytes += each.sizeInBytes();
+        }
+        long first = records.isEmpty() ? batch.baseOffset() : records.get(0).offset();
+        MemoryRecordsBuilder into = MemoryRecords.builder(
+            ByteBuffer.allocate(2 * bytes + SPARE_BYTES),
+            RecordBatch.MAGIC_VALUE_V2,
+            Compression.NONE,
+            TimestampType.CREATE_TIME,
+            first);
+        for (Record each : records) {
+            into.appendWithOffset(
+                each.offset(), each.timestamp(), each.key(), each.value(), each.headers());
+        }
+        return into.build().buffer().slice();
+    }
+
+    /** Which batches of a fetch belong to transactions that were aborted. */
+    private static final class Aborted {
+        private final PriorityQueue<AbortedTransaction> open =
+            new PriorityQueue<>((a, b) -> Long.compare(a.firstOffset(), b.firstOffset()));
+        private final Set<Long> producers = new HashSet<>();
+
+        private Aborted(FetchResponseData.PartitionData data) {
+            if (data.abortedTransactions() != null) {
+                open.addAll(data.abortedTransactions());
+            }
+        }
+
+        private boolean holds(RecordBatch batch) {
+            if (!batch.hasProducerId()) {
+                return false;
+            }
+            while (!open.isEmpty() && open.peek().firstOffset() <= batch.lastOffset()) {
+                producers.add(open.poll().producerId());
+            }
+            if (batch.isControlBatch()) {
+                if (isAbort(batch)) {
+                    producers.remove(batch.producerId());
+                }
+                return true;
+            }
+            return batch.isTransactional() && producers.contains(batch.producerId());
+        }
+
+        private static boolean isAbort(RecordBatch marker) {
+            for (Record each : marker) {
+                return ControlRecordType.parse(each.key()) == ControlRecordType.ABORT;
+            }
+            return false;
+        }
+    }
+
+    private static Object get(Class<?> type, Object of, String name)
+        throws ReflectiveOperationException {
+        return field(type, name).get(of);
+    }
+
+    private static Field field(Class<?> type, String name) throws ReflectiveOperationException {
+        Field found = type.getDeclaredField(name);
+        found.setAccessible(true);
+        return found;
+    }
+}

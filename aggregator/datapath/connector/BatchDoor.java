@@ -1,0 +1,235 @@
+package org.apache.kafka.clients.producer.internals;
+
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
+import java.nio.ByteBuffer;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.zip.CRC32C;
+import org.apache.kafka.clients.producer.Callback;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.Producer;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.errors.RecordTooLargeException;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.MemoryRecordsBuilder;
+import org.apache.kafka.common.record.Record;
+import org.apache.kafka.common.record.RecordBatch;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.common.utils.ByteBufferOutputStream;
+
+/**
+ * Puts finished batches into the queue of a producer, whose own sender does all else: producer ids
+ * and sequence numbers, requests, retries, leaders, timeouts. Used by one thread.
+ */
+public final class BatchDoor {
+    private final RecordAccumulator accumulator;
+    private final Sender sender;
+    private final IncompleteBatches incomplete;
+    private final Method queueOf;
+    private final Map<TopicPartition, Deque<ProducerBatch>> queues = new HashMap<>();
+
+    /** ReflectiveOperationException where the client is not of the shape of the pinned one. */
+    public BatchDoor(Producer<byte[], byte[]> producer) throws ReflectiveOperationException {
+        accumulator = (RecordAccumulator) get(KafkaProducer.class, producer, "accumulator");
+        sender = (Sender) get(KafkaProducer.class, producer, "sender");
+        incomplete = (IncompleteBatches) get(RecordAccumulator.class, accumulator, "incomplete");
+        queueOf =
+            RecordAccumulator.class.getDeclaredMethod("getOrCreateDeque", TopicPartition.class);
+        queueOf.setAccessible(true);
+    }
+
+    /**
+     * Sends a batch of `count` records: of format 2 and finished, but for its producer's state and
+     * checksum. The callback gets the offset of its first record. The bytes are the door's from now
+     * on, until the callback was called.
+     */
+    public void send(TopicPartition to, ByteBuffer bytes, int count, Callback done)
+        throws ReflectiveOperationException {
+        Deque<ProducerBatch> queue = queues.get(to);
+        if (queue == null) {
+            queue = open(to);
+        }
+        long now = System.currentTimeMillis();
+        // As one that was split off another: its memory is not of the producer's pool.
+        ProducerBatch batch = new ProducerBatch(to, new Finished(bytes, count, done), now, true);
+        batch.tryAppend(now, null, null, Record.EMPTY_HEADERS, done, now);
+        batch.recordCount = count;
+        incomplete.add(batch);
+        synchronized (queue) {
+            queue.addLast(batch);
+        }
+        sender.wakeup();
+    }
+
+    @SuppressWarnings("unchecked")
+    private Deque<ProducerBatch> open(TopicPartition to) throws ReflectiveOperationException {
+        Deque<ProducerBatch> found = (Deque<ProducerBatch>) queueOf.invoke(accumulator, to);
+        queues.put(to, found);
+        return found;
+    }
+
+    private static Object get(Class<?> type, Object of, String name)
+        throws ReflectiveOperationException {
+        Field found = type.getDeclaredField(name);
+        found.setAccessible(true);
+        return found.get(of);
+    }
+
+    /** A builder that is full from the start. The sender has it write the producer's state. */
+    private static final class Finished extends MemoryRecordsBuilder {
+        private static final int LEADER_EPOCH_AT = 12;
+        private static final int CHECKSUM_AT = 17;
+        private static final int CHECKED_FROM = 21;
+        private static final int PRODUCER_ID_AT = 43;
+        private static final int EPOCH_AT = 51;
+        private static final int SEQUENCE_AT = 53;
+
+        private final ByteBuffer bytes;
+        private final int count;
+        private final Callback done;
+        private long id = RecordBatch.NO_PRODUCER_ID;
+        private short epoch = RecordBatch.NO_PRODUCER_EPOCH;
+        private int sequence = RecordBatch.NO_SEQUENCE;
+        private boolean closed;
+        private boolean handedOut;
+        private MemoryRecords built;
+
+        private Finished(ByteBuffer bytes, int count, Callback done) {
+            super(
+                new ByteBufferOutputStream(DefaultSizes.HEADER),
+                RecordBatch.MAGIC_VALUE_V2,
+                Compression.NONE,
+                TimestampType.CREATE_TIME,
+                0,
+                0,
+                RecordBatch.NO_PRODUCER_ID,
+                RecordBatch.NO_PRODUCER_EPOCH,
+                RecordBatch.NO_SEQUENCE,
+                false,
+                false,
+                RecordBatch.NO_PARTITION_LEADER_EPOCH,
+                DefaultSizes.HEADER);
+            this.bytes = bytes;
+            this.count = count;
+            this.done = done;
+        }
+
+        @Override
+        public boolean hasRoomFor(long timestamp, byte[] key, byte[] value, Header[] headers) {
+            return true;
+        }
+
+        @Override
+        public void append(long timestamp, byte[] key, byte[] value, Header[] headers) {
+            // The one call by which the batch learns of its callback.
+        }
+
+        @Override
+        public boolean isFull() {
+            return true;
+        }
+
+        @Override
+        public boolean isClosed() {
+            return closed;
+        }
+
+        @Override
+        public int numRecords() {
+            return count;
+        }
+
+        @Override
+        public int estimatedSizeInBytes() {
+            return bytes.remaining();
+        }
+
+        @Override
+        public double compressionRatio() {
+            return 1;
+        }
+
+        @Override
+        public void setProducerState(
+            long producerId, short producerEpoch, int baseSequence, boolean isTransactional) {
+            id = producerId;
+            epoch = producerEpoch;
+            sequence = baseSequence;
+        }
+
+        @Override
+        public void reopenAndRewriteProducerState(
+            long producerId, short producerEpoch, int baseSequence, boolean isTransactional) {
+            closed = false;
+            setProducerState(producerId, producerEpoch, baseSequence, isTransactional);
+        }
+
+        @Override
+        public long producerId() {
+            return id;
+        }
+
+        @Override
+        public short producerEpoch() {
+            return epoch;
+        }
+
+        @Override
+        public int baseSequence() {
+            return sequence;
+        }
+
+        @Override
+        public void closeForRecordAppends() {
+            // It is.
+        }
+
+        @Override
+        public void close() {
+            if (closed) {
+                return;
+            }
+            int at = bytes.position();
+            bytes.putInt(at + LEADER_EPOCH_AT, RecordBatch.NO_PARTITION_LEADER_EPOCH);
+            bytes.putLong(at + PRODUCER_ID_AT, id);
+            bytes.putShort(at + EPOCH_AT, epoch);
+            bytes.putInt(at + SEQUENCE_AT, sequence);
+            CRC32C sum = new CRC32C();
+            sum.update(bytes.duplicate().position(at + CHECKED_FROM));
+            bytes.putInt(at + CHECKSUM_AT, (int) sum.getValue());
+            built = MemoryRecords.readableRecords(bytes.slice());
+            closed = true;
+        }
+
+        @Override
+        public MemoryRecords build() {
+            close();
+            if (handedOut && isToBeSplit()) {
+                RuntimeException why = new RecordTooLargeException(
+                    "the hub has refused a batch of " + bytes.remaining() + " bytes and " + count
+                    + " records as too large");
+                done.onCompletion(null, why);
+                throw why;
+            }
+            handedOut = true;
+            return built;
+        }
+
+        /**
+         * The sender takes a batch apart that a broker has called too large. Ours are below what
+         * each hub topic takes, so one of them has a smaller limit by now, and the task has to end.
+         */
+        private static boolean isToBeSplit() {
+            return StackWalker.getInstance().walk(
+                frames -> frames.limit(6).anyMatch(it -> it.getMethodName().equals("split")));
+        }
+    }
+
+    private static final class DefaultSizes {
+        private static final int HEADER = 64;
+    }
+}

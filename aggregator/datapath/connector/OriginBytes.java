@@ -1,0 +1,124 @@
+package aggregator.connector;
+
+import java.nio.charset.StandardCharsets;
+import org.apache.kafka.common.utils.ByteUtils;
+
+/**
+ * The headers of an origin as the bytes of the record format: what is the same for a whole source
+ * partition is encoded once. Used by one thread; the bytes hold until the next call.
+ */
+final class OriginBytes {
+    /** As many as a number of 64 bits has, with its sign. */
+    private static final int DIGITS = 20;
+    private static final int LENGTH_BYTES = 5;
+
+    private final byte[] start;
+    private final byte[] offsetName;
+    private final byte[] timestampName;
+    private final byte[] place;
+    private final byte[] bytes;
+    /** How many headers there are. */
+    final int count;
+    private int size;
+
+    /** In five headers: cluster, topic and partition in front, by the names of all five. */
+    OriginBytes(java.util.List<String> names, String cluster, String topic, int partition) {
+        String[] values = {cluster, topic, Integer.toString(partition)};
+        byte[] made = {};
+        for (int i = 0; i < values.length; i++) {
+            made = joined(made, field(utf8(names.get(i))), field(utf8(values[i])));
+        }
+        start = made;
+        offsetName = field(utf8(names.get(3)));
+        timestampName = field(utf8(names.get(4)));
+        place = new byte[0];
+        count = 5;
+        bytes = new byte[start.length + offsetName.length + timestampName.length + 2 * DIGITS + 2];
+    }
+
+    /** In one header of this name. */
+    OriginBytes(String name, String cluster, String topic, int partition) {
+        start = field(utf8(name));
+        offsetName = null;
+        timestampName = null;
+        place = OriginText.place(cluster, topic, partition);
+        count = 1;
+        bytes = new byte[start.length + LENGTH_BYTES + place.length + DIGITS];
+    }
+
+    /** Encodes the origin of a record, and returns how long it is. */
+    int encode(long offset, long timestamp) {
+        size = 0;
+        put(start);
+        if (offsetName == null) {
+            size = Varints.put(bytes, size, place.length + digits(offset));
+            put(place);
+            number(offset);
+        } else {
+            put(offsetName);
+            size = Varints.put(bytes, size, digits(offset));
+            number(offset);
+            put(timestampName);
+            size = Varints.put(bytes, size, digits(timestamp));
+            number(timestamp);
+        }
+        return size;
+    }
+
+    byte[] bytes() {
+        return bytes;
+    }
+
+    int size() {
+        return size;
+    }
+
+    private void put(byte[] part) {
+        System.arraycopy(part, 0, bytes, size, part.length);
+        size += part.length;
+    }
+
+    private void number(long number) {
+        int length = digits(number);
+        if (number < 0) {
+            // Rare, and the smallest has no positive twin.
+            put(Long.toString(number).getBytes(StandardCharsets.ISO_8859_1));
+            return;
+        }
+        long rest = number;
+        for (int at = size + length - 1; at >= size; at--) {
+            bytes[at] = (byte) ('0' + rest % 10);
+            rest /= 10;
+        }
+        size += length;
+    }
+
+    private static int digits(long number) {
+        if (number < 0) {
+            return Long.toString(number).length();
+        }
+        int found = 1;
+        for (long rest = number / 10; rest > 0; rest /= 10) {
+            found++;
+        }
+        return found;
+    }
+
+    private static byte[] utf8(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static byte[] field(byte[] content) {
+        byte[] made = new byte[ByteUtils.sizeOfVarint(content.length) + content.length];
+        System.arraycopy(content, 0, made, Varints.put(made, 0, content.length), content.length);
+        return made;
+    }
+
+    private static byte[] joined(byte[]... parts) {
+        java.io.ByteArrayOutputStream all = new java.io.ByteArrayOutputStream();
+        for (byte[] part : parts) {
+            all.writeBytes(part);
+        }
+        return all.toByteArray();
+    }
+}
