@@ -124,7 +124,7 @@ def test_a_hub_topic_that_is_not_replicated_holds_up_no_other(
     tmp_path: Path,
     unique: str,
 ) -> None:
-    """When a lane fails, and at a start when nothing has ended cleanly."""
+    """When its lane gives it up, and at a start when nothing has ended cleanly."""
     well, ill, other, later = names = [f"{unique}.{it}" for it in ("well", "ill", "other", "later")]
     for topic in (well, other, later):
         create_at(hub2, topic, [1])
@@ -152,6 +152,7 @@ def test_a_hub_topic_that_is_not_replicated_holds_up_no_other(
         heard = [stack.enter_context(listening(hub2.admin_servers, it, 1)) for it in (well, other)]
         begins = time.monotonic()
         first = Run(config).begin()
+        stack.callback(first.stop)
         usual = flows(heard, begins)
         write(ill)
         wait_until_topic_has(hub2.admin_servers, ill, 100)
@@ -160,11 +161,12 @@ def test_a_hub_topic_that_is_not_replicated_holds_up_no_other(
         for each in heard:
             each.longest.clear()
         write(ill)
-        first.wait_for(lambda: "lane_failed" in first.kinds(), "its task is ended")
+        first.wait_for(lambda: "partitions_stuck" in first.kinds(), "it is given up")
         flows(heard, time.monotonic())
-        restart = max(max(it.longest.values()) for it in heard)
-        # Its status comes once a second: the last one may be of the lane that has just failed.
-        first.wait_for(lambda: read_by(first) == {well, other}, "only the others are read again")
+        silence = max(max(it.longest.values()) for it in heard)
+        # Its status comes once a second: the last one may be of before.
+        first.wait_for(lambda: read_by(first) == {well, other}, "only the others are read")
+        assert "lane_failed" not in first.kinds()
         heal(hub2)
         first.wait_for(lambda: ill in read_by(first), "it is read again")
         cut(hub2)
@@ -183,8 +185,8 @@ def test_a_hub_topic_that_is_not_replicated_holds_up_no_other(
             second.wait_for(lambda: ill in read_by(second), "it is read again")
             write(ill)
             wait_until_topic_has(hub2.admin_servers, ill, 400)
-    LOG.warning("start %.2f s, lane restart %.2f s, start beside: %.2f s", usual, restart, start)
-    assert restart < RESTART_SECONDS
+    LOG.warning("start %.2f s, silence %.2f s, start beside: %.2f s", usual, silence, start)
+    assert silence < SILENCE_SECONDS
     assert start < usual + RECOVERY_SECONDS
     assert catch_up(config).exit_code == 0
     for topic in names:
@@ -195,8 +197,8 @@ def test_a_hub_topic_that_is_not_replicated_holds_up_no_other(
 
 FLOWS_SECONDS = 30.0
 """A new topic is found every two seconds."""
-RESTART_SECONDS = 20.0
-"""Some four where nothing else keeps the machine busy: two, and one in which the hub is looked at.
+SILENCE_SECONDS = 4.0
+"""Half a second where nothing else keeps the machine busy. A lane that is started again takes six.
 """
 RECOVERY_SECONDS = 5.0
 """What a start takes longer that has to look at the hub; some two there, 0.3 of it for `ill`."""

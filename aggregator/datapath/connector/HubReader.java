@@ -12,6 +12,7 @@ import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TopicAuthorizationException;
@@ -93,6 +94,10 @@ final class HubReader {
         Map<TopicPartition, long[]> ranges,
         RuntimeException error,
         Map<String, String> unread) {
+        if (error instanceof OffsetOutOfRangeException) {
+            // Its log has changed since the ranges were planned: they are planned again.
+            return false;
+        }
         Map<String, String> found = new HashMap<>();
         if (error instanceof TopicAuthorizationException refused) {
             for (String topic : refused.unauthorizedTopics()) {
