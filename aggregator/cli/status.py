@@ -14,6 +14,7 @@ from aggregator.status.schema import (
     AuditStatus,
     CheckpointStatus,
     GapsStatus,
+    LaneStatus,
     PartitionState,
     PartitionStatus,
     PausedPart,
@@ -30,6 +31,7 @@ LANES: Columns = {
     "records": "records",
     "last report": "reported_at",
     "restarts": "restarts",
+    "copied as": lambda it: _copied_as(it),
 }
 UNWELL = ("source", "topic", "partition", "state", "position", "log end", "why")
 MOST_ROWS = 20
@@ -58,6 +60,13 @@ def report_of_status(status: Status) -> Report:
     parts += [f"{key} waits for a restart" for key in status.waits_for_restart]
     parts += [f"warning: {warning}" for warning in status.warnings]
     return Report({"running": True, **status.model_dump(mode="json")}, tuple(parts))
+
+
+def _copied_as(lane: LaneStatus) -> str | None:
+    """What its records are while they are copied; None while its tasks have not reported."""
+    if lane.reported_at is None:
+        return None
+    return f"objects ({lane.objects})" if lane.objects else "bytes"
 
 
 def _unwell(status: Status) -> Table:

@@ -181,6 +181,11 @@ class StreamConfig(Node):
         default="auto",
         description="auto = one query that unions all sources; source = a query for each",
     )
+    path: Literal["bytes", "objects"] = Field(
+        default="bytes",
+        description="how records that no transform reads are copied: bytes = from batch to batch "
+        "as bytes; objects = one object each, as every Kafka client does",
+    )
     checkpoint_interval: Seconds = Field(
         default=5.0, ge=1, le=3600, description="how often positions are checkpointed"
     )

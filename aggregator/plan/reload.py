@@ -13,8 +13,8 @@ FIXED = ("name", "hub", "checkpoint", "spark", "api", "topics.quarantine")
 """What a running instance is built on."""
 OTHER_RUN = ("name", "checkpoint.path")
 """With another value of these it is another aggregation: nothing of its config is taken over."""
-OF_EVERY_LANE = ("stream.lanes",)
-"""What decides which lanes there are."""
+OF_EVERY_LANE = ("stream.lanes", "stream.path")
+"""What decides which lanes there are, and how each of them copies records."""
 
 
 @dataclass(frozen=True, slots=True)

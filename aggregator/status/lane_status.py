@@ -51,6 +51,7 @@ def _lane(
         leaving=tuple(sorted({sp.cluster for sp in leaving})),
         restarts=own.restarts,
         reason=reason,
+        objects=progress.report.objects if progress.report else "",
     )
 
 

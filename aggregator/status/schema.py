@@ -110,6 +110,11 @@ class LaneStatus(Document):
     )
     restarts: int = 0
     reason: str = ""
+    objects: str = Field(
+        default="",
+        description="which sources' records are copied as objects, one by one, and why; empty "
+        "where all go from batch to batch as bytes",
+    )
 
 
 class Percentiles(Document):

@@ -48,12 +48,14 @@ def child(config: Config, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("path", ["bytes", "objects"])
 def test_killed_under_load_nothing_is_missing_and_nothing_is_there_twice(
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,
     hub: EmbeddedCluster,
     tmp_path: Path,
     unique: str,
+    path: str,
 ) -> None:
     clusters = {"eu": source_a, "us": source_b}
     create_topic(source_a.bootstrap_servers, unique, partitions=6)
@@ -63,6 +65,7 @@ def test_killed_under_load_nothing_is_missing_and_nothing_is_there_twice(
         tmp_path / "state",
         {alias: source(cluster, unique) for alias, cluster in clusters.items()},
         topics={"partitions": 4},
+        stream={"path": path},
         api={"listen": "off"},
     )
     with load(list(clusters.values()), unique):

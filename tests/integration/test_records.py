@@ -54,6 +54,8 @@ class Sources:
         self.servers = cluster.bootstrap_servers
         self.suffix = suffix
         self.sizes: list[int] = []
+        # How often transactions were written, once for each way of copying.
+        self.rounds = 0
 
     def topic(self, name: str) -> str:
         return f"{name}.{self.suffix}"
@@ -163,8 +165,9 @@ def sources(source_a: EmbeddedCluster) -> Sources:
     return made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["bytes", "objects"])
 def running(
+    request: pytest.FixtureRequest,
     sources: Sources,
     source_a: EmbeddedCluster,
     hub: EmbeddedCluster,
@@ -176,14 +179,19 @@ def running(
         tmp_path_factory.mktemp("records"),
         {"eu": source(source_a, f".*[.]{sources.suffix}")},
         topics={
+            "rename": f"{request.param}.${{topic}}",
             "overrides": {
                 # A hub topic that compacts on its own would hide what was copied.
-                sources.topic("compacted"): {"sync_configs": False}
-            }
+                f"{request.param}.{sources.topic('compacted')}": {"sync_configs": False}
+            },
         },
+        stream={"path": request.param},
     )
     with run_in_background(config) as running:
         yield running
+        (lane,) = running.status.lanes
+        why = {"bytes": "", "objects": "eu: stream.path is objects"}
+        assert lane.objects == why[request.param]
 
 
 def gaps(sources: Sources) -> bool:
@@ -193,20 +201,21 @@ def gaps(sources: Sources) -> bool:
     return len(found) < sum(end_offsets(sources.servers, topic).values()) // 2
 
 
-def copied(sources: Sources, hub: EmbeddedCluster, name: str) -> list[Record]:
+def copied(sources: Sources, running: Run, hub: EmbeddedCluster, name: str) -> list[Record]:
     """Wait for a topic's copy, and return it after comparing it with the source."""
     topic = sources.topic(name)
+    copy = f"{running.config.stream.path}.{topic}"
     expected = len(read_topic(sources.servers, topic))
-    wait_until_topic_has(hub.bootstrap_servers, topic, expected)
+    wait_until_topic_has(hub.bootstrap_servers, copy, expected)
     where = {"eu": (sources.servers, topic)}
-    return assert_copied(where, (hub.bootstrap_servers, topic), expected)
+    return assert_copied(where, (hub.bootstrap_servers, copy), expected)
 
 
 def test_odd_records_arrive_as_they_were(
     sources: Sources, running: Run, hub: EmbeddedCluster
 ) -> None:
     began = time.time_ns() // 1_000_000 - DAY_MS
-    found = copied(sources, hub, "odd")
+    found = copied(sources, running, hub, "odd")
     assert len(found) == len(ODD_SHAPES) + 4
     shapes = {(r.key, r.value, r.own_headers) for r in found}
     for name, sent in ODD_SHAPES.items():
@@ -222,29 +231,30 @@ def test_odd_records_arrive_as_they_were(
 def test_the_largest_record_that_a_topic_takes_arrives(
     sources: Sources, running: Run, hub: EmbeddedCluster
 ) -> None:
-    found = copied(sources, hub, "large")
+    found = copied(sources, running, hub, "large")
     assert max(sources.sizes) < MAX_BYTES <= max(sources.sizes) + 100
     sizes = [len(record.value or b"") for record in found]
     assert sorted(sizes) == sorted([*sources.sizes, 10 * MAX_BYTES])
 
 
 def test_every_codec_is_read(sources: Sources, running: Run, hub: EmbeddedCluster) -> None:
-    assert len(copied(sources, hub, "compressed")) == 1000
+    assert len(copied(sources, running, hub, "compressed")) == 1000 + sources.rounds
 
 
 def test_a_compacted_source_arrives_with_its_gaps(
     sources: Sources, running: Run, hub: EmbeddedCluster
 ) -> None:
     topic = sources.topic("compacted")
-    wait_until_topic_has(hub.bootstrap_servers, topic, 100)
+    copy = f"{running.config.stream.path}.{topic}"
+    wait_until_topic_has(hub.bootstrap_servers, copy, 100)
 
     def complete() -> bool:
         # The source may compact further after it was read: what it holds now must have arrived.
         expected = read_topic(sources.servers, topic)
-        return not judge({"eu": expected}, read_topic(hub.bootstrap_servers, topic)).missing
+        return not judge({"eu": expected}, read_topic(hub.bootstrap_servers, copy)).missing
 
     running.wait_for(complete, "the compacted topic is copied")
-    found = read_topic(hub.bootstrap_servers, topic)
+    found = read_topic(hub.bootstrap_servers, copy)
     origins = [record.origin.offset for record in found]
     assert origins == sorted(set(origins)) and len(origins) < 1000
     latest = {record.key: record.value for record in found}
@@ -254,20 +264,23 @@ def test_a_compacted_source_arrives_with_its_gaps(
 def test_committed_transactions_arrive_and_aborted_ones_do_not(
     sources: Sources, running: Run, hub: EmbeddedCluster
 ) -> None:
-    topic = sources.topic("transactions")
+    copy = f"{running.config.stream.path}.{sources.topic('transactions')}"
     for number, end in enumerate(["commit", "abort", "commit", "abort"]):
         sources.write_transaction(number, end=end)
     still_open = sources.write_transaction(4, end="open")
-    wait_until_topic_has(hub.bootstrap_servers, topic, 20)
+    before = 30 * sources.rounds
+    sources.rounds += 1
+    wait_until_topic_has(hub.bootstrap_servers, copy, before + 20)
     # A record that was written after it has arrived by now, the open transaction has not.
     produce(sources.servers, sources.topic("compressed"), [NewRecord(b"later", b"later")])
-    copied(sources, hub, "compressed")
-    assert len(read_topic(hub.bootstrap_servers, topic)) == 20
+    copied(sources, running, hub, "compressed")
+    assert len(read_topic(hub.bootstrap_servers, copy)) == before + 20
     still_open.commit_transaction(60)
-    wait_until_topic_has(hub.bootstrap_servers, topic, 30)
-    values = [record.value for record in copied(sources, hub, "transactions")]
-    assert values == [
+    wait_until_topic_has(hub.bootstrap_servers, copy, before + 30)
+    values = [record.value for record in copied(sources, running, hub, "transactions")]
+    once = [
         f"{end} {number} {at}".encode()
         for number, end in ((0, "commit"), (2, "commit"), (4, "open"))
         for at in range(10)
     ]
+    assert values == once * sources.rounds

@@ -34,8 +34,6 @@ import org.junit.jupiter.api.Test;
 class BatchBytesTest {
     private static final int ROUNDS = 150;
     private static final CompressionType[] CODECS = CompressionType.values();
-    private static final List<String> NAMES = List.of(
-        "origin.cluster", "origin.topic", "origin.partition", "origin.offset", "origin.timestamp");
     private static final int[] LENGTHS = {0, 1, 63, 64, 8191, 8192, 70_000};
 
     private final Random random = new Random(7);
@@ -59,10 +57,10 @@ class BatchBytesTest {
         for (int round = 0; round < ROUNDS; round++) {
             RecordBatch batch = batch(codec(), records());
             boolean inOne = random.nextBoolean();
-            OriginBytes origin = inOne ? new OriginBytes("origin", "eü", "orders", 12)
-                                       : new OriginBytes(NAMES, "eü", "orders", 12);
-            Origin.Tag tag = new Origin(Specs.origin(), "eü").tag("orders", 12, inOne);
-            BatchBuilder builder = new BatchBuilder();
+            Origin all = new Origin(Specs.origin(), "eü");
+            OriginBytes origin = all.bytes("orders", 12, inOne);
+            Origin.Tag tag = all.tag("orders", 12, inOne);
+            BatchBuilder builder = new BatchBuilder(new BatchBuilder.Spares());
             List<Seen> expected = new ArrayList<>();
             long at = 0;
             for (Record each : batch) {
@@ -85,7 +83,7 @@ class BatchBytesTest {
 
     @Test
     void whatIsAppendedAsObjectsIsReadBackAndABuilderIsUsedAgain() {
-        BatchBuilder builder = new BatchBuilder();
+        BatchBuilder builder = new BatchBuilder(new BatchBuilder.Spares());
         for (int round = 0; round < ROUNDS; round++) {
             List<SimpleRecord> records = records();
             List<Seen> expected = new ArrayList<>();
@@ -159,7 +157,7 @@ class BatchBytesTest {
     void whatDoesNotBecomeSmallerIsNotCompressed() {
         byte[] noise = new byte[500];
         random.nextBytes(noise);
-        BatchBuilder builder = new BatchBuilder();
+        BatchBuilder builder = new BatchBuilder(new BatchBuilder.Spares());
         builder.append(1, null, noise, new RecordHeaders());
         int size = builder.size();
         BatchBuilder.Batch made = builder.finish(Compression.lz4().build());
@@ -168,8 +166,25 @@ class BatchBytesTest {
     }
 
     @Test
+    void aSampleTellsABatchThatHoldsSomethingElse() {
+        BatchBuilder builder = new BatchBuilder(new BatchBuilder.Spares());
+        BatchSample same = new BatchSample();
+        BatchSample another = new BatchSample();
+        builder.append(1, utf8("k"), utf8("v"), new RecordHeaders());
+        same.add(1, utf8("k"), utf8("v"), new RecordHeaders());
+        another.add(1, utf8("k"), utf8("w"), new RecordHeaders());
+        ByteBuffer written = builder.finish(Compression.NONE).bytes();
+        same.check(written);
+        assertThrows(IllegalStateException.class, () -> another.check(written));
+        assertThrows(IllegalStateException.class, () -> new BatchSample().check(written));
+        for (int round = 0; round < ROUNDS; round++) {
+            BatchSample.checkCursor(bytesOf(batch(codec(), records())));
+        }
+    }
+
+    @Test
     void theOldestTimestampOfABatchIsKept() {
-        BatchBuilder builder = new BatchBuilder();
+        BatchBuilder builder = new BatchBuilder(new BatchBuilder.Spares());
         for (long timestamp : new long[] {7, 3, 9}) {
             builder.append(timestamp, null, null, new RecordHeaders());
         }

@@ -41,9 +41,9 @@ class FeedTest {
         source.with("orders", 0, 3, 4, 7).with("orders", 1, 8);
         Feed feed = feed(part("orders", 0, 3), part("orders", 1, 8));
         assertTrue(feed.next(0));
-        assertNotNull(feed.record);
+        assertNotNull(feed.record());
         assertTrue(feed.polledAtMs > 0);
-        List<String> found = new ArrayList<>(List.of(feed.part + "@" + feed.record.offset()));
+        List<String> found = new ArrayList<>(List.of(feed.part + "@" + feed.record().offset()));
         found.addAll(drain(feed));
         assertEquals(
             List.of("0@3", "0@4", "0@7"), found.stream().filter(it -> it.startsWith("0")).toList());
@@ -68,15 +68,15 @@ class FeedTest {
         Feed feed = feed(part("orders", 0, 3));
         assertArrayEquals(new long[] {3}, feed.positions);
         feed.next(0);
-        assertEquals(3, feed.record.offset());
+        assertEquals(3, feed.record().offset());
         assertArrayEquals(new long[] {3}, feed.positions);
         feed.next(0);
         assertArrayEquals(new long[] {4}, feed.positions);
         feed.next(0);
-        assertEquals(9, feed.record.offset());
+        assertEquals(9, feed.record().offset());
         assertArrayEquals(new long[] {5}, feed.positions);
         assertFalse(feed.next(0));
-        assertNull(feed.record);
+        assertNull(feed.record());
         assertArrayEquals(new long[] {10}, feed.positions);
     }
 
@@ -96,7 +96,7 @@ class FeedTest {
         assertTrue(feed.error().endsWith("cluster two answers in place of one"), feed.error());
         seen.onUpdate(new ClusterResource("one"));
         within(() -> feed.next(MILLISECOND));
-        assertEquals(5, feed.record.offset());
+        assertEquals(5, feed.record().offset());
     }
 
     @Test
@@ -111,7 +111,7 @@ class FeedTest {
         seen.onUpdate(new ClusterResource("one"));
         source.with("orders", 0, 3);
         within(() -> feed.next(MILLISECOND));
-        assertEquals(3, feed.record.offset());
+        assertEquals(3, feed.record().offset());
     }
 
     /** A feed of partition 0 from offset 3 on, whose clients ask {@code seen}. */
@@ -120,6 +120,11 @@ class FeedTest {
             @Override
             public Consumer<byte[], byte[]> open(Map<String, String> settings) {
                 return source.open(settings);
+            }
+
+            @Override
+            public Fetched reader(Consumer<byte[], byte[]> consumer) {
+                return source.reader(consumer);
             }
 
             @Override
@@ -137,11 +142,11 @@ class FeedTest {
         feed.next(0);
         feed.passed();
         assertArrayEquals(new long[] {4}, feed.positions);
-        assertNull(feed.record);
+        assertNull(feed.record());
         feed.passed();
         assertArrayEquals(new long[] {4}, feed.positions);
         assertTrue(feed.next(0));
-        assertEquals(4, feed.record.offset());
+        assertEquals(4, feed.record().offset());
     }
 
     @Test
@@ -408,7 +413,7 @@ class FeedTest {
         });
         source.login.countDown();
         within(() -> feed.next(MILLISECOND));
-        assertEquals(0, feed.record.offset());
+        assertEquals(0, feed.record().offset());
         assertEquals("", feed.error());
         assertEquals(1, source.opened.size());
     }
@@ -473,7 +478,7 @@ class FeedTest {
         assertEquals(1, source.opened.size());
         within(() -> feed.next(5 * MILLISECOND));
         assertEquals(2, source.opened.size());
-        assertEquals(2, feed.record.offset());
+        assertEquals(2, feed.record().offset());
         assertEquals("", feed.error());
         assertEquals(List.of("0@3"), drain(feed));
     }
@@ -486,7 +491,7 @@ class FeedTest {
         assertFalse(feed.next(0));
         assertEquals("KafkaException", feed.error());
         within(() -> feed.next(5 * MILLISECOND));
-        assertEquals(0, feed.record.offset());
+        assertEquals(0, feed.record().offset());
         assertEquals(2, source.settings.size());
         assertEquals("", feed.error());
     }
@@ -503,7 +508,7 @@ class FeedTest {
         assertArrayEquals(new long[] {1}, feed.positions);
         source.with("orders", 0, 1);
         within(() -> feed.next(5 * MILLISECOND));
-        assertEquals(1, feed.record.offset());
+        assertEquals(1, feed.record().offset());
     }
 
     @Test
@@ -523,7 +528,7 @@ class FeedTest {
             feed.states);
         assertNull(feed.reasons[1]);
         within(() -> feed.next(5 * MILLISECOND));
-        assertEquals("1@0", feed.part + "@" + feed.record.offset());
+        assertEquals("1@0", feed.part + "@" + feed.record().offset());
         assertEquals(List.of(), drain(feed));
         feed.hold(Set.of());
         assertEquals(List.of("2@0", "2@1"), drain(feed));
@@ -566,13 +571,13 @@ class FeedTest {
         Feed feed = feed(part("orders", 0, 0), part("orders", 1, 0));
         List<String> found = new ArrayList<>();
         while (feed.next(0)) {
-            found.add(feed.part + "@" + feed.record.offset());
+            found.add(feed.part + "@" + feed.record().offset());
             if (found.contains("0@1")) {
                 break;
             }
         }
         feed.stop(Feed.State.POISONED, "too large");
-        assertNull(feed.record);
+        assertNull(feed.record());
         assertEquals(Feed.State.POISONED, feed.states[0]);
         assertEquals("too large", feed.reasons[0]);
         found.addAll(drain(feed));
@@ -594,7 +599,7 @@ class FeedTest {
         Feed feed = feed(part("orders", 0, 0), part("orders", 1, 0));
         List<String> found = new ArrayList<>();
         while (!found.contains("0@1") && feed.next(0)) {
-            found.add(feed.part + "@" + feed.record.offset());
+            found.add(feed.part + "@" + feed.record().offset());
         }
         feed.stop(Feed.State.AWAITING, "it waits");
         found.addAll(drain(feed));
@@ -629,7 +634,7 @@ class FeedTest {
         feed.next(0);
         feed.close();
         assertTrue(source.reader().closed());
-        assertNull(feed.record);
+        assertNull(feed.record());
         assertFalse(feed.more());
         assertArrayEquals(new long[] {0}, feed.positions);
         feed.wake();
@@ -765,16 +770,16 @@ class FeedTest {
             }
             int part = feed.part;
             assertFalse(held.contains(name(part)), seed);
-            assertEquals(name(part), feed.record.topic() + "/" + feed.record.partition(), seed);
+            assertEquals(name(part), feed.record().topic() + "/" + feed.record().partition(), seed);
             assertTrue(handedOut[part] < expected.get(part).size(), seed);
-            assertEquals(expected.get(part).get(handedOut[part]++), feed.record.offset(), seed);
-            assertTrue(feed.positions[part] <= feed.record.offset(), seed);
+            assertEquals(expected.get(part).get(handedOut[part]++), feed.record().offset(), seed);
+            assertTrue(feed.positions[part] <= feed.record().offset(), seed);
         }
 
         /** Positions cover all that was dealt with, and nothing that is still to come. */
         private void checkPositions() {
             for (int i = 0; i < PARTS; i++) {
-                boolean outside = feed.record != null && feed.part == i;
+                boolean outside = feed.record() != null && feed.part == i;
                 int dealt = handedOut[i] - (outside ? 1 : 0);
                 if (dealt > 0) {
                     assertTrue(feed.positions[i] > expected.get(i).get(dealt - 1), seed);
@@ -819,7 +824,7 @@ class FeedTest {
         int silent = 0;
         while (silent < 4) {
             if (feed.next(0)) {
-                found.add(feed.part + "@" + feed.record.offset());
+                found.add(feed.part + "@" + feed.record().offset());
                 silent = 0;
             } else {
                 silent++;

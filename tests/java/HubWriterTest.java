@@ -121,17 +121,18 @@ class HubWriterTest {
         byte[] bytes = value.getBytes();
         ProducerRecord<byte[], byte[]> record =
             new ProducerRecord<>("hub.orders", place, timestamp, null, bytes);
-        writer.send(place, record, timestamp, BYTES, new HubWriter.Sent(part) {
-            @Override
-            void lost() {
-                lost.add(value);
-            }
+        writer.send(
+            place, new HubWriter.RecordLoad(record, BYTES), timestamp, new HubWriter.Sent(part) {
+                @Override
+                void lost() {
+                    lost.add(value);
+                }
 
-            @Override
-            void arrived(RecordMetadata metadata) {
-                arrived.add(value);
-            }
-        });
+                @Override
+                void arrived(RecordMetadata metadata) {
+                    arrived.add(value);
+                }
+            });
     }
 
     private void send(int place, String value) {

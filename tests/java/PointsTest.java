@@ -66,7 +66,7 @@ class PointsTest {
         points.giveUp(BitSet.valueOf(new long[] {1}), Feed.State.STUCK);
         assertPoint(points.settle(), 1, longs(5, 7), longs(11, 0), 4);
         assertArrayEquals(states(READING, READING), points.settle().states());
-        stuck.lose();
+        stuck.lose(1);
         // Never with a later bound than its own, but that it says so.
         assertPoint(points.settle(), 2, longs(5, 8), longs(11, 21), 5);
         assertArrayEquals(states(Feed.State.STUCK, READING), points.settle().states());

@@ -377,7 +377,7 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
         ),
         (
             "stream: {trigger: realtime}",
-            "stream.trigger: unknown key (valid here: lanes,"
+            "stream.trigger: unknown key (valid here: lanes, path,"
             " checkpoint_interval, max_records_per_second, max_bytes_per_second)",
         ),
         ("stream: {lanes: 4}", "stream.lanes: '4' is not one of auto, source"),

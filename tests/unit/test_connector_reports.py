@@ -52,6 +52,7 @@ def told(**changed: Any) -> dict[str, Any]:
         "looped": 0,
         "retried": 0,
         "read_bytes": 0,
+        "objects": "",
         "age": [0, 1, 2],
         "flight": [3, 0, 0],
         "unknown": [["orders", "value", "17"]],

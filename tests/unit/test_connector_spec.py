@@ -80,6 +80,7 @@ def test_the_shape_of_a_spec() -> None:
         "lane": "orders",
         "generation": 3,
         "snapshot": 9,
+        "path": "objects",
         "producer": {"bootstrap.servers": "hub:1"},
         "origin": {
             "names": list(ORIGIN_HEADERS),

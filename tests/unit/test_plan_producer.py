@@ -71,3 +71,11 @@ def test_both_come_out_of_the_settings_of_the_hub() -> None:
     found = hub_producers(hub_producer(config, [], []), None)
     assert found.usual["acks"] == found.careful["acks"] == "all"
     assert found.usual["enable.idempotence"] == "true"
+
+
+def test_zstd_is_used_at_its_cheapest_level_unless_one_is_given() -> None:
+    zstd = "hub: {bootstrap_servers: h:1, producer: {compression.type: zstd%s}}\nsources: {}\n"
+    assert hub_producer(load_text(zstd % ""), [], [])["compression.zstd.level"] == "1"
+    given = zstd % ", compression.zstd.level: 5"
+    assert hub_producer(load_text(given), [], [])["compression.zstd.level"] == "5"
+    assert "compression.zstd.level" not in hub_producer(load_text(HUB), [], [])

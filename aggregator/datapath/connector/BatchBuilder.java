@@ -5,7 +5,7 @@ import java.io.OutputStream;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
+import java.util.ArrayDeque;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
@@ -17,11 +17,11 @@ import org.apache.kafka.common.utils.ByteUtils;
 /**
  * Writes records for one hub partition into a batch of format 2 (KIP-98), as bytes.
  *
- * <p>What the producer's sender has to say is left open: its id, epoch, sequence, and the checksum.
+ * <p>The producer's sender writes the rest: its id, epoch, sequence, and the checksum.
  * Used by one thread.
  */
 final class BatchBuilder {
-    /** A whole batch. `bytes` are nobody else's. */
+    /** A whole batch; no other object has its `bytes`. `oldest` is its lowest timestamp. */
     record Batch(ByteBuffer bytes, int count, long oldest) {}
 
     private static final int OVERHEAD = 61;
@@ -35,8 +35,29 @@ final class BatchBuilder {
     private static final int COUNT_AT = 57;
     private static final int FIRST_BYTES = 4096;
     /** Lengths, deltas and the number of headers take no more than this. */
-    private static final int RECORD_OVERHEAD = 64;
+    static final int RECORD_OVERHEAD = 64;
     private static final byte[] NOTHING = {};
+
+    /** Arrays that builders of a task have no use for at present. */
+    static final class Spares {
+        private static final int MOST = 8;
+        private final ArrayDeque<byte[]> arrays = new ArrayDeque<>();
+
+        private byte[] take(int least) {
+            byte[] found = arrays.poll();
+            return found == null || found.length < least ? new byte[least] : found;
+        }
+
+        private void give(byte[] array) {
+            if (arrays.size() < MOST) {
+                arrays.push(array);
+            }
+        }
+    }
+
+    private final Spares spares;
+    /** How large the batch before was. */
+    private int usual = FIRST_BYTES;
 
     private byte[] bytes = NOTHING;
     private int size = OVERHEAD;
@@ -44,6 +65,10 @@ final class BatchBuilder {
     private long base;
     private long newest;
     private long oldest;
+
+    BatchBuilder(Spares spares) {
+        this.spares = spares;
+    }
 
     boolean isEmpty() {
         return count == 0;
@@ -100,7 +125,7 @@ final class BatchBuilder {
         count++;
     }
 
-    /** The batch of all that was appended, which is none of this builder's from then on. */
+    /** The batch of all that was appended. The builder begins the next one. */
     Batch finish(Compression compression) {
         ByteBuffer made = null;
         if (compression.type() != CompressionType.NONE) {
@@ -110,10 +135,12 @@ final class BatchBuilder {
         // What does not become smaller goes as it is, and stays within the limits of its topic.
         if (made != null && made.remaining() < size) {
             type = compression.type();
+            spares.give(bytes);
         } else {
             made = ByteBuffer.wrap(bytes, 0, size).slice();
-            bytes = NOTHING;
         }
+        bytes = NOTHING;
+        usual = size + size / 8;
         made.putLong(0, 0);
         made.putInt(LENGTH_AT, made.remaining() - LENGTH_OVERHEAD);
         made.put(MAGIC_AT, RecordBatch.MAGIC_VALUE_V2);
@@ -139,7 +166,7 @@ final class BatchBuilder {
         return into.buffer().flip().slice();
     }
 
-    /** The time of a record by that of the first one. */
+    /** A record's timestamp less that of the first one. */
     private long begin(long timestamp) {
         if (count == 0) {
             base = timestamp;
@@ -161,8 +188,10 @@ final class BatchBuilder {
 
     private void room(int more) {
         if (bytes.length - size < more) {
-            int least = Math.max(FIRST_BYTES, 2 * bytes.length);
-            bytes = Arrays.copyOf(bytes, Math.max(least, size + more));
+            int least = Math.max(bytes.length == 0 ? usual : 2 * bytes.length, size + more);
+            byte[] larger = spares.take(least);
+            System.arraycopy(bytes, 0, larger, 0, bytes.length);
+            bytes = larger;
         }
     }
 

@@ -45,11 +45,16 @@ public final class BatchCollector extends FetchCollector<byte[], byte[]> {
     private static final int LENGTH_AT = 8;
     private static final int LENGTH_OVERHEAD = 12;
     private static final int SPARE_BYTES = 512;
+    /** With more than this a poll takes no other partition: what is fetched waits here twice. */
+    private static final long MOST_BYTES = 2_000_000;
+    private static final List<String> PARTS =
+        List.of("metadata", "subscriptions", "fetchConfig", "deserializers", "metricsManager");
 
     private final ArrayDeque<Batch> batches = new ArrayDeque<>();
     private final SubscriptionState subscriptions;
     private final boolean committed;
     private final boolean checksums;
+    private long takenBytes;
 
     private BatchCollector(Parts of) {
         super(
@@ -86,13 +91,26 @@ public final class BatchCollector extends FetchCollector<byte[], byte[]> {
         Field place = field(Fetcher.class, "fetchCollector");
         Object old = place.get(fetcher);
         BatchCollector made = new BatchCollector(new Parts(
-            (ConsumerMetadata) get(FetchCollector.class, old, "metadata"),
-            (SubscriptionState) get(FetchCollector.class, old, "subscriptions"),
-            (FetchConfig) get(FetchCollector.class, old, "fetchConfig"),
-            (Deserializers<byte[], byte[]>) get(FetchCollector.class, old, "deserializers"),
-            (FetchMetricsManager) get(FetchCollector.class, old, "metricsManager")));
+            (ConsumerMetadata) get(FetchCollector.class, old, PARTS.get(0)),
+            (SubscriptionState) get(FetchCollector.class, old, PARTS.get(1)),
+            (FetchConfig) get(FetchCollector.class, old, PARTS.get(2)),
+            (Deserializers<byte[], byte[]>) get(FetchCollector.class, old, PARTS.get(3)),
+            (FetchMetricsManager) get(FetchCollector.class, old, PARTS.get(4))));
         place.set(fetcher, made);
         return made;
+    }
+
+    /** ReflectiveOperationException where `into` would not find what it needs. */
+    public static void check() throws ReflectiveOperationException {
+        if (BatchCollector.class.getClassLoader() != KafkaConsumer.class.getClassLoader()) {
+            throw new ClassNotFoundException("the connector and kafka-clients have two loaders");
+        }
+        field(KafkaConsumer.class, "delegate");
+        field(ClassicKafkaConsumer.class, "fetcher");
+        field(Fetcher.class, "fetchCollector");
+        for (String part : PARTS) {
+            field(FetchCollector.class, part);
+        }
     }
 
     /** The next batch that was fetched, in the order of its partition; null for none. */
@@ -108,9 +126,11 @@ public final class BatchCollector extends FetchCollector<byte[], byte[]> {
     @Override
     public Fetch<byte[], byte[]> collectFetch(FetchBuffer buffer) {
         Fetch<byte[], byte[]> all = Fetch.empty();
+        takenBytes = 0;
         while (true) {
             CompletedFetch next = buffer.peek();
-            if (next == null) {
+            // A partition that is left is not fetched again meanwhile.
+            if (next == null || takenBytes > MOST_BYTES) {
                 return all;
             }
             CompletedFetch ready;
@@ -216,6 +236,7 @@ public final class BatchCollector extends FetchCollector<byte[], byte[]> {
                 ByteBuffer own =
                     isOld ? converted(batch) : bytes.duplicate().position(at).limit(end).slice();
                 batches.add(new Batch(of, own, from));
+                takenBytes += own.remaining();
             }
             next = batch.nextOffset();
             int leader = batch.partitionLeaderEpoch();

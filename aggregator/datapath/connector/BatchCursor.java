@@ -16,12 +16,12 @@ import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.utils.BufferSupplier;
 
 /**
- * Goes through the records of a fetched batch (format 2, KIP-98) and makes no object of them: its
- * fields say where in {@link #bytes} the parts of the present one lie.
+ * Moves through the records of a fetched batch (format 2, KIP-98) without making objects of them:
+ * its fields say where in {@link #bytes} the parts of the current record are.
  *
  * <p>KafkaException for what is no such batch. What a checksum does not cover is checked here as
  * Kafka's own reader does: lengths, counts, and that nothing is left over. Used by one thread; the
- * places hold until the next call.
+ * places are valid until the next call.
  */
 final class BatchCursor {
     private static final int ATTRIBUTES_AT = 21;
@@ -39,7 +39,7 @@ final class BatchCursor {
     private final BufferSupplier buffers = BufferSupplier.create();
     private byte[] unpacked = new byte[0];
 
-    /** Where everything is; of the present batch. */
+    /** Where the parts of the current batch's records are. */
     byte[] bytes = unpacked;
     long offset;
     long timestamp;
@@ -105,7 +105,7 @@ final class BatchCursor {
         bytes = unpacked;
     }
 
-    /** Goes on to the next record; false when there is none. */
+    /** Moves to the next record; false when there is none. */
     boolean next() {
         while (left > 0) {
             try {

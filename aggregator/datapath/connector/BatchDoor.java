@@ -26,6 +26,7 @@ import org.apache.kafka.common.utils.ByteBufferOutputStream;
  * and sequence numbers, requests, retries, leaders, timeouts. Used by one thread.
  */
 public final class BatchDoor {
+    private final Producer<byte[], byte[]> producer;
     private final RecordAccumulator accumulator;
     private final Sender sender;
     private final IncompleteBatches incomplete;
@@ -34,12 +35,20 @@ public final class BatchDoor {
 
     /** ReflectiveOperationException where the client is not of the shape of the pinned one. */
     public BatchDoor(Producer<byte[], byte[]> producer) throws ReflectiveOperationException {
-        accumulator = (RecordAccumulator) get(KafkaProducer.class, producer, "accumulator");
-        sender = (Sender) get(KafkaProducer.class, producer, "sender");
-        incomplete = (IncompleteBatches) get(RecordAccumulator.class, accumulator, "incomplete");
-        queueOf =
-            RecordAccumulator.class.getDeclaredMethod("getOrCreateDeque", TopicPartition.class);
-        queueOf.setAccessible(true);
+        this.producer = producer;
+        accumulator = (RecordAccumulator) field(KafkaProducer.class, "accumulator").get(producer);
+        sender = (Sender) field(KafkaProducer.class, "sender").get(producer);
+        incomplete =
+            (IncompleteBatches) field(RecordAccumulator.class, "incomplete").get(accumulator);
+        queueOf = queues();
+    }
+
+    /** ReflectiveOperationException where the constructor would not find what it needs. */
+    public static void check() throws ReflectiveOperationException {
+        field(KafkaProducer.class, "accumulator");
+        field(KafkaProducer.class, "sender");
+        field(RecordAccumulator.class, "incomplete");
+        queues();
     }
 
     /**
@@ -67,16 +76,24 @@ public final class BatchDoor {
 
     @SuppressWarnings("unchecked")
     private Deque<ProducerBatch> open(TopicPartition to) throws ReflectiveOperationException {
+        // As a first record would: it finds out whether the topic may be written.
+        producer.partitionsFor(to.topic());
         Deque<ProducerBatch> found = (Deque<ProducerBatch>) queueOf.invoke(accumulator, to);
         queues.put(to, found);
         return found;
     }
 
-    private static Object get(Class<?> type, Object of, String name)
-        throws ReflectiveOperationException {
+    private static Method queues() throws ReflectiveOperationException {
+        Method found =
+            RecordAccumulator.class.getDeclaredMethod("getOrCreateDeque", TopicPartition.class);
+        found.setAccessible(true);
+        return found;
+    }
+
+    private static Field field(Class<?> type, String name) throws ReflectiveOperationException {
         Field found = type.getDeclaredField(name);
         found.setAccessible(true);
-        return found.get(of);
+        return found;
     }
 
     /** A builder that is full from the start. The sender has it write the producer's state. */

@@ -6,7 +6,6 @@ import java.util.Arrays;
 import java.util.BitSet;
 import java.util.Collections;
 import java.util.HashMap;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -37,6 +36,9 @@ final class Feed {
     /** Makes a consumer; called again after each failure of one. */
     interface Consumers {
         Consumer<byte[], byte[]> open(Map<String, String> settings);
+
+        /** How what a new consumer fetches is read. */
+        Fetched reader(Consumer<byte[], byte[]> consumer);
 
         /** Why nothing that the last one polled may be read; null when it may. */
         default String stranger() {
@@ -79,9 +81,9 @@ final class Feed {
     /** The leader epochs of the records that were read last. */
     private final List<Optional<Integer>> epochs;
     private volatile Consumer<byte[], byte[]> consumer;
-    private ConsumerRecords<byte[], byte[]> polled = ConsumerRecords.empty();
-    private Iterator<TopicPartition> left = Collections.emptyIterator();
-    private Iterator<ConsumerRecord<byte[], byte[]>> buffered = Collections.emptyIterator();
+    private Fetched fetched = new Fetched.Objects();
+    /** Of the record that comes next. */
+    private TopicPartition bufferedName;
     private int bufferedPart = -1;
     private boolean changed = true;
     private Opening opening;
@@ -91,9 +93,12 @@ final class Feed {
     private long failedAt;
     private volatile String error = "";
 
-    /** The record that was read last, which partition of the spec it is of, and since when here. */
-    ConsumerRecord<byte[], byte[]> record;
+    /**
+     * Which partition of the spec the record that was read last is of, and since when it is here.
+     */
     int part = -1;
+    private boolean isHandedOut;
+    private ConsumerRecord<byte[], byte[]> record;
     long polledAtMs;
     /** Records that were left out because the hub holds them. */
     long skipped;
@@ -129,24 +134,24 @@ final class Feed {
             return false;
         }
         while (more()) {
-            ConsumerRecord<byte[], byte[]> found = buffered.next();
             int at = bufferedPart;
+            fetched.next();
             TaskSpec.Part own = spec.parts.get(at);
             if (states[at] != State.READING) {
                 continue;
             }
-            if (found.offset() >= own.until) {
+            long offset = fetched.offset();
+            if (offset >= own.until) {
                 finish(at);
                 continue;
             }
-            bytes += Math.max(0, found.serializedKeySize());
-            bytes += Math.max(0, found.serializedValueSize());
-            if (own.skip.contains(found.offset())) {
+            bytes += fetched.size();
+            if (own.skip.contains(offset)) {
                 Failpoint.pass("task-skip");
-                pass(at, found);
+                pass(at);
                 skipped++;
             } else {
-                record = found;
+                isHandedOut = true;
                 part = at;
                 return true;
             }
@@ -154,17 +159,57 @@ final class Feed {
         return false;
     }
 
-    /** Whether records are at hand, so that the next one needs no waiting. */
+    /**
+     * Whether records are at hand, so that the next one needs no waiting. What was handed out has
+     * to be dealt with before.
+     */
     boolean more() {
-        while (!buffered.hasNext()) {
-            if (!left.hasNext()) {
-                return false;
+        while (true) {
+            try {
+                if (!fetched.more()) {
+                    return false;
+                }
+                TopicPartition name = fetched.partition();
+                if (name != bufferedName) {
+                    bufferedName = name;
+                    bufferedPart = index.get(name);
+                }
+                return true;
+            } catch (KafkaException failure) {
+                long at = fetched.damagedAt();
+                Integer of = index.get(fetched.partition());
+                // Else nothing of it is read in any case.
+                if (states[of] == State.READING) {
+                    positions[of] = Math.max(positions[of], at);
+                    exclude(
+                        List.of(names[of]),
+                        State.DAMAGED,
+                        Damage.reason(failure, names[of], positions[of]));
+                }
             }
-            TopicPartition name = left.next();
-            bufferedPart = index.get(name);
-            buffered = polled.records(name).iterator();
         }
-        return true;
+    }
+
+    /** The offset of the record that was read last; below 0 when it is dealt with. */
+    long offset() {
+        return isHandedOut ? fetched.offset() : -1;
+    }
+
+    long timestamp() {
+        return fetched.timestamp();
+    }
+
+    /** The record that was read last as an object; null when it is dealt with. */
+    ConsumerRecord<byte[], byte[]> record() {
+        if (record == null && isHandedOut) {
+            record = fetched.record();
+        }
+        return record;
+    }
+
+    /** Where the record that was read last lies in its batch; null where records are objects. */
+    BatchCursor cursor() {
+        return fetched.cursor();
     }
 
     /** Makes a `next` that waits return soon; the one call that another thread may do. */
@@ -177,20 +222,25 @@ final class Feed {
 
     /** The record that was handed out is dealt with: its position moves on. */
     void passed() {
-        if (record != null) {
-            pass(part, record);
-            record = null;
+        if (isHandedOut) {
+            pass(part);
+            release();
         }
     }
 
-    private void pass(int at, ConsumerRecord<byte[], byte[]> done) {
-        positions[at] = done.offset() + 1;
-        epochs.set(at, done.leaderEpoch());
+    private void pass(int at) {
+        positions[at] = fetched.offset() + 1;
+        epochs.set(at, fetched.leaderEpoch());
+    }
+
+    private void release() {
+        isHandedOut = false;
+        record = null;
     }
 
     /** Behind the last record there may be markers that are no records: positions pass them. */
     void followPositions() {
-        if (consumer == null || changed || more() || record != null) {
+        if (consumer == null || changed || isHandedOut || more()) {
             return;
         }
         for (int i = 0; i < positions.length; i++) {
@@ -252,7 +302,7 @@ final class Feed {
     void stop(State state, String why) {
         states[part] = state;
         reasons[part] = why;
-        record = null;
+        release();
         changed = true;
     }
 
@@ -277,7 +327,7 @@ final class Feed {
 
     void close() {
         forget();
-        record = null;
+        release();
         if (opening != null) {
             opening.abandon();
             opening = null;
@@ -318,15 +368,16 @@ final class Feed {
                 pause(nanos);
                 return false;
             }
-            polled = consumer.poll(Duration.ofNanos(nanos));
+            ConsumerRecords<byte[], byte[]> polled = consumer.poll(Duration.ofNanos(nanos));
             String stranger = consumers.stranger();
             if (stranger != null) {
                 throw new KafkaException(stranger);
             }
+            fetched.add(polled);
             polledAtMs = DriverClock.now();
-            left = polled.partitions().iterator();
-            well(!polled.isEmpty());
-            return !polled.isEmpty();
+            boolean isMore = more();
+            well(isMore);
+            return isMore;
         } catch (WakeupException woken) {
             return false;
         } catch (InterruptException ended) {
@@ -377,6 +428,7 @@ final class Feed {
             return false;
         }
         opening = null;
+        fetched = consumers.reader(consumer);
         changed = true;
         return true;
     }
@@ -477,9 +529,7 @@ final class Feed {
 
     /** What was fetched and not handed out is fetched anew, from the positions on. */
     private void forget() {
-        polled = ConsumerRecords.empty();
-        left = Collections.emptyIterator();
-        buffered = Collections.emptyIterator();
+        fetched.clear();
         changed = true;
     }
 

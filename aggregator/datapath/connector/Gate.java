@@ -12,6 +12,7 @@ final class Gate {
     private static final long PATIENCE_MS = 200;
 
     private final Claims.Owner owner = new Claims.Owner();
+    private final Runnable beforeWaiting;
     private final EventHash hash = new EventHash();
     private final Claims[] claims;
     private final OriginReader.Place[] places;
@@ -22,7 +23,9 @@ final class Gate {
     /** Why it is dropped, or waits. */
     String reason;
 
-    Gate(TaskSpec spec) {
+    /** The action is called before it waits for an event that may be on its way. */
+    Gate(TaskSpec spec, Runnable beforeWaiting) {
+        this.beforeWaiting = beforeWaiting;
         int count = spec.parts.size();
         claims = new Claims[count];
         places = new OriginReader.Place[count];
@@ -65,6 +68,7 @@ final class Gate {
         Claims.Claim mine = new Claims.Claim(hash.of(id), places[part], offset, owner);
         Claims.Claim found = own.take(mine, DriverClock.now());
         if (found != mine && found != null) {
+            beforeWaiting.run();
             await(own, found);
             // Time went by, and with it the lease perhaps.
             WriteGuard.await();

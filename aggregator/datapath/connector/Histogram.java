@@ -12,6 +12,9 @@ final class Histogram {
     /** Upper bounds in milliseconds; what is beyond the last is counted in one more bucket. */
     static final long[] BOUNDS = bounds();
 
+    /** No clock is further ahead: that is meant as no time, and such a record has no age. */
+    private static final long AHEAD_MS = 3_600_000;
+
     private final long[] counts = new long[BOUNDS.length + 1];
 
     private static long[] bounds() {
@@ -25,6 +28,10 @@ final class Histogram {
     }
 
     void add(long millis) {
+        add(millis, 1);
+    }
+
+    void add(long millis, int times) {
         int low = 0;
         int high = BOUNDS.length;
         while (low < high) {
@@ -35,7 +42,14 @@ final class Histogram {
                 low = middle + 1;
             }
         }
-        counts[low]++;
+        counts[low] += times;
+    }
+
+    /** The age of a record, unless its timestamp is no time. */
+    void addAge(long timestamp, long now) {
+        if (timestamp >= 0 && timestamp - now <= AHEAD_MS) {
+            add(Math.max(0, now - timestamp));
+        }
     }
 
     ArrayNode json() {

@@ -4,7 +4,6 @@ import java.util.ArrayDeque;
 import java.util.BitSet;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
-import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.errors.NotEnoughReplicasException;
 
 /**
@@ -16,7 +15,7 @@ import org.apache.kafka.common.errors.NotEnoughReplicasException;
  * nothing is behind its first record, which can go again when too few replicas had refused it.
  */
 final class HubPlace {
-    record Held(ProducerRecord<byte[], byte[]> record, HubWriter.Sent sent, int bytes) {}
+    record Held(HubWriter.Load load, HubWriter.Sent sent, int bytes) {}
 
     final ArrayDeque<Held> held = new ArrayDeque<>();
     volatile boolean holds;
@@ -66,10 +65,10 @@ final class HubPlace {
     }
 
     /** A record is handed over. */
-    void gives(ProducerRecord<byte[], byte[]> record, HubWriter.Sent sent, int bytes) {
+    void gives(HubWriter.Load load, HubWriter.Sent sent, int bytes) {
         given += bytes;
         if (!known) {
-            first = new Held(record, sent, bytes);
+            first = new Held(load, sent, bytes);
         }
     }
 
@@ -112,10 +111,23 @@ final class HubPlace {
         return held.isEmpty() && underWay() == 0;
     }
 
+    /**
+     * Adds the source partitions of what it holds that is of one of these; false if none is new.
+     */
+    boolean spread(BitSet parts) {
+        int before = parts.cardinality();
+        for (Held each : held) {
+            if (parts.intersects(each.sent().parts)) {
+                parts.or(each.sent().parts);
+            }
+        }
+        return parts.cardinality() > before;
+    }
+
     /** Holds no record of these source partitions any more; what it held of them is `lost`. */
     void drop(BitSet parts, List<HubWriter.Sent> lost) {
         held.removeIf(each -> {
-            boolean dropped = parts.get(each.sent().part);
+            boolean dropped = parts.intersects(each.sent().parts);
             if (dropped) {
                 lost.add(each.sent());
                 heldBytes -= each.bytes();

@@ -121,17 +121,17 @@ public final class HubSink implements TableProvider {
             if (task == null) {
                 task = LaneTask.leasedBy(attempt);
             }
-            var record = task.record();
-            if (record == null && task.isStopped()) {
+            long offset = task.offset();
+            if (offset < 0 && task.isStopped()) {
                 return;
             }
-            if (record == null || row.getLong(places[0]) != record.offset()) {
+            if (offset < 0 || row.getLong(places[0]) != offset) {
                 throw new IllegalStateException(
                     "a transform has kept rows back or changed their offset: it may only filter and"
                     + " change records one by one");
             }
             if (task.spec.plain) {
-                task.send(record.key(), record.value(), record.headers());
+                task.sendAtHand();
             } else {
                 byte[] key = row.isNullAt(places[1]) ? null : row.getBinary(places[1]);
                 byte[] value = row.isNullAt(places[2]) ? null : row.getBinary(places[2]);

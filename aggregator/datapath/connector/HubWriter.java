@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -58,17 +59,44 @@ final class HubWriter {
         Producer<byte[], byte[]> open(Map<String, String> settings);
     }
 
-    /** A record on its way. `arrived` is called by a producer's thread. */
+    /** What goes to a place at once: a record, or a batch of them. */
+    interface Load {
+        int bytes();
+
+        /** Whether the producer keeps it in the buffer that it has for records. */
+        boolean isOfProducersBuffer();
+
+        void handTo(Producer<byte[], byte[]> producer, Sent sent);
+    }
+
+    /** A record. */
+    record RecordLoad(ProducerRecord<byte[], byte[]> record, int bytes) implements Load {
+        @Override
+        public boolean isOfProducersBuffer() {
+            return true;
+        }
+
+        @Override
+        public void handTo(Producer<byte[], byte[]> producer, Sent sent) {
+            producer.send(record, sent);
+        }
+    }
+
+    /** A load on its way. `arrived` is called by a producer's thread. */
     abstract static class Sent implements Callback {
-        /** The source partition that it is of. */
-        final int part;
+        /** The source partitions that its records are of. */
+        final BitSet parts = new BitSet();
+
+        Sent(int... of) {
+            for (int part : of) {
+                parts.set(part);
+            }
+        }
+
         private HubWriter writer;
         private HubPlace place;
         private int bytes;
-
-        Sent(int part) {
-            this.part = part;
-        }
+        private boolean isBesideBuffer;
 
         abstract void arrived(RecordMetadata metadata);
 
@@ -77,6 +105,9 @@ final class HubWriter {
 
         @Override
         public final void onCompletion(RecordMetadata metadata, Exception error) {
+            if (isBesideBuffer) {
+                writer.besideBuffer.addAndGet(-bytes);
+            }
             if (error != null) {
                 if (place.broken) {
                     writer.lose(this);
@@ -114,12 +145,16 @@ final class HubWriter {
     private final TaskSpec spec;
     private final Producers producers;
     private final Runnable wake;
+    /** Called before the task waits for a place to have room. */
+    private Runnable beforeWaiting = this::throwFailure;
     private final HubPlace[] places;
     private final List<HubPlace> holding = new ArrayList<>();
     /** Places whose first record has to be sent again. */
     private final Queue<HubPlace> refused = new ConcurrentLinkedQueue<>();
     /** What came back of places that are left alone. */
     private final Queue<Sent> lost = new ConcurrentLinkedQueue<>();
+    /** What is under way and not in the buffer of a producer. */
+    private final AtomicLong besideBuffer = new AtomicLong();
     private final long buffer;
     private final long chunk;
     private final long stuckMs;
@@ -166,6 +201,11 @@ final class HubWriter {
         retried = 0;
         usualFree = metric(made, "buffer-available-bytes");
         usual = made;
+    }
+
+    /** What is called before the task waits for room: it hands over what it has kept so far. */
+    void beforeWaiting(Runnable action) {
+        beforeWaiting = action;
     }
 
     /** Why nothing more is sent; null while all is well. By any thread. */
@@ -241,6 +281,7 @@ final class HubWriter {
                     parts.or(place.parts);
                     more = true;
                 }
+                more |= place.spread(parts);
             }
         }
         return parts;
@@ -348,6 +389,7 @@ final class HubWriter {
             // It was waited for before, and nothing has come.
             return false;
         }
+        beforeWaiting.run();
         long seen = -1;
         long until = 0;
         while (failure == null) {
@@ -385,8 +427,7 @@ final class HubWriter {
     }
 
     /** Sends it, or holds it until that may be. `timestamp` is below 0 where it has none. */
-    void send(
-        int number, ProducerRecord<byte[], byte[]> record, long timestamp, int bytes, Sent sent) {
+    void send(int number, Load load, long timestamp, Sent sent) {
         HubPlace place = places[number];
         if ((timestamp < 0 ? now : timestamp) < oldBefore) {
             place.wanted = true;
@@ -394,17 +435,19 @@ final class HubWriter {
         }
         sent.writer = this;
         sent.place = place;
+        int bytes = load.bytes();
         sent.bytes = bytes;
-        place.parts.set(sent.part);
+        sent.isBesideBuffer = !load.isOfProducersBuffer();
+        place.parts.or(sent.parts);
         if (place.held.isEmpty() && place.mayGo()) {
-            give(place, record, sent);
+            give(place, load, sent);
             return;
         }
         if (place.held.isEmpty()) {
             place.holds = true;
             holding.add(place);
         }
-        place.held.add(new HubPlace.Held(record, sent, bytes));
+        place.held.add(new HubPlace.Held(load, sent, bytes));
         place.heldBytes += bytes;
         heldBytes += bytes;
     }
@@ -420,7 +463,7 @@ final class HubWriter {
             againAt = now + AGAIN_MS;
             for (int left = refused.size(); left > 0 && failure == null; left--) {
                 HubPlace.Held first = refused.remove().first();
-                send(careful(), first.record(), first.sent());
+                send(careful(), first.load(), first.sent());
             }
         }
         for (int i = holding.size() - 1; i >= 0 && failure == null; i--) {
@@ -429,7 +472,7 @@ final class HubWriter {
                 HubPlace.Held next = place.held.poll();
                 place.heldBytes -= next.bytes();
                 heldBytes -= next.bytes();
-                give(place, next.record(), next.sent());
+                give(place, next.load(), next.sent());
             }
             if (place.held.isEmpty()) {
                 place.holds = false;
@@ -452,17 +495,19 @@ final class HubWriter {
         }
     }
 
-    private void give(HubPlace place, ProducerRecord<byte[], byte[]> record, Sent sent) {
+    private void give(HubPlace place, Load load, Sent sent) {
         throwFailure();
         free -= sent.bytes;
-        place.gives(record, sent, sent.bytes);
-        send(place.careful ? careful() : usual, record, sent);
+        place.gives(load, sent, sent.bytes);
+        send(place.careful ? careful() : usual, load, sent);
     }
 
-    private void send(
-        Producer<byte[], byte[]> producer, ProducerRecord<byte[], byte[]> record, Sent sent) {
+    private void send(Producer<byte[], byte[]> producer, Load load, Sent sent) {
+        if (sent.isBesideBuffer) {
+            besideBuffer.addAndGet(sent.bytes);
+        }
         try {
-            producer.send(record, sent);
+            load.handTo(producer, sent);
         } catch (RuntimeException error) {
             // What closed it says more.
             throwFailure();
@@ -512,7 +557,7 @@ final class HubWriter {
         if (careful != null) {
             least = Math.min(least, ((Number) carefulFree.metricValue()).doubleValue());
         }
-        return (long) least;
+        return (long) Math.min(least, buffer - besideBuffer.get());
     }
 
     /**

@@ -15,6 +15,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.internals.BatchCollector;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -54,8 +55,6 @@ final class LaneTask {
     /** A reason that is no longer than this is in the overhead. */
     private static final int SHORT_REASON_BYTES = 32;
     private static final int QUARANTINE_TIMESTAMP_BYTES = 48;
-    /** No clock is further ahead: that is meant as no time, and such a record has no age. */
-    private static final long AHEAD_MS = 3_600_000;
 
     private static final Map<String, LaneTask> OPEN = new ConcurrentHashMap<>();
     private static final Map<Long, LaneTask> LEASED = new ConcurrentHashMap<>();
@@ -64,6 +63,13 @@ final class LaneTask {
     private final Feed feed;
     private final HubWriter hub;
     private final Points points;
+    /** Why records are copied as objects; empty where they are copied as bytes. */
+    private final String objects;
+    /** The way of bytes; null where records are objects. */
+    private final HubBatches batches;
+    private final OriginBytes[] origins;
+    private final byte[][] marks;
+    private final Delivery.Counters counters;
     private final Origin.Tag[] tags;
     private final Gate gate;
     private final Bucket records = new Bucket(System.nanoTime());
@@ -90,14 +96,21 @@ final class LaneTask {
 
     private LaneTask(TaskSpec spec, long[] positions) {
         this.spec = spec;
-        feed = new Feed(spec, positions, new Clients(spec));
+        objects = spec.objects.isEmpty() ? KafkaShape.misfit() : spec.objects;
+        feed = new Feed(spec, positions, new Clients(spec, objects.isEmpty()));
         points = new Points(positions, feed.states, spec.placeTopics.size(), spec.snapshot, now());
         hub = new HubWriter(spec, given -> producer(spec, given), feed::wake, now());
-        gate = new Gate(spec);
+        batches = objects.isEmpty() ? new HubBatches(spec, hub) : null;
+        hub.beforeWaiting(this::flush);
+        gate = new Gate(spec, this::flush);
+        marks = spec.origin.marks();
+        counters = new Delivery.Counters(flight, age, gate);
+        origins = new OriginBytes[spec.parts.size()];
         tags = new Origin.Tag[spec.parts.size()];
         for (int i = 0; i < tags.length; i++) {
             TaskSpec.Part part = spec.parts.get(i);
             tags[i] = spec.origin.tag(part.topic, part.partition, part.route.compact);
+            origins[i] = spec.origin.bytes(part.topic, part.partition, part.route.compact);
         }
         schemas = new SchemaPatch(tags.length, asked);
         sentRecords = new long[tags.length];
@@ -177,6 +190,9 @@ final class LaneTask {
                 }
                 continue;
             }
+            if (!feed.more()) {
+                flush();
+            }
             untilLook = records.limited() || bytes.limited() ? 0 : RECORDS_PER_LOOK;
             long left = deadlineMs - now();
             if (left <= 0) {
@@ -203,6 +219,7 @@ final class LaneTask {
             }
             long slow = Math.max(records.waitNanos(nanos), bytes.waitNanos(nanos)) / 1_000_000;
             if (slow > 0) {
+                flush();
                 sleep(Math.min(Math.min(left, slow), SLOW_SLICE_MS));
                 continue;
             }
@@ -214,7 +231,12 @@ final class LaneTask {
     }
 
     ConsumerRecord<byte[], byte[]> record() {
-        return feed.record;
+        return feed.record();
+    }
+
+    /** The offset of the record that was read last; below 0 when it is dealt with. */
+    long offset() {
+        return feed.offset();
     }
 
     /** Whether the record that was read last is one before which its partition stops. */
@@ -222,6 +244,78 @@ final class LaneTask {
         return feed.part >= 0
             && (feed.states[feed.part] == Feed.State.POISONED
                 || feed.states[feed.part] == Feed.State.AWAITING);
+    }
+
+    /** Sends the record that was read last as it is, and those behind it that are at hand. */
+    void sendAtHand() {
+        while (true) {
+            hub.throwFailure();
+            // What goes as bytes asks for the lease when its batch is handed over.
+            if (!isRaw() || !sendRaw()) {
+                ConsumerRecord<byte[], byte[]> whole = feed.record();
+                send(whole.key(), whole.value(), whole.headers());
+            }
+            feed.passed();
+            if (untilLook <= 0 || !feed.more()) {
+                return;
+            }
+            untilLook--;
+            if (!feed.next(0)) {
+                return;
+            }
+        }
+    }
+
+    /** Whether nothing of the record that was read last is needed as an object. */
+    private boolean isRaw() {
+        TaskSpec.Part part = spec.parts.get(feed.part);
+        return batches != null && !part.route.checkSchemas && part.later.isEmpty()
+            && !gate.guards(feed.part);
+    }
+
+    /**
+     * Sends the record that was read last from batch to batch as bytes. False when that was not
+     * done, as it may be one that comes from the hub, or that the hub refuses.
+     */
+    private boolean sendRaw() {
+        BatchCursor cursor = feed.cursor();
+        int at = feed.part;
+        TaskSpec.Part part = spec.parts.get(at);
+        if (cursor.headers > 0 && cursor.hasHeader(marks)) {
+            return false;
+        }
+        OriginBytes origin = origins[at];
+        origin.encode(cursor.offset, cursor.timestamp);
+        if (part.route.limits.refusal(cursor, origin) != null) {
+            return false;
+        }
+        int size = Math.max(0, cursor.keyLength) + Math.max(0, cursor.valueLength);
+        records.take(1);
+        bytes.take(size);
+        int place = part.route.firstPlace
+            + part.route.placement.of(
+                cursor.bytes, cursor.keyAt, cursor.keyLength, part.partition, cursor.offset);
+        if (!hub.takes(place, size)) {
+            waitForRoom(place);
+            return true;
+        }
+        long timestamp = cursor.timestamp < 0 ? now() : cursor.timestamp;
+        batches.append(place, cursor, timestamp, origin, this::begin)
+            .add(at, cursor.timestamp, null);
+        points.sending();
+        sent(part, size);
+        return true;
+    }
+
+    private Delivery begin(int place) {
+        return new Delivery(place, points.open(), feed.polledAtMs, counters);
+    }
+
+    /** Hands over the batches that were begun. */
+    private void flush() {
+        if (batches != null) {
+            batches.flush();
+        }
     }
 
     /** Sends the record that was read last, with this content, to where its route says. */
@@ -235,7 +329,8 @@ final class LaneTask {
         TaskSpec.Route route = spec.parts.get(feed.part).route;
         String refusal = null;
         if (route.checkSchemas) {
-            String waits = schemas.look(feed.part, feed.record.topic(), key, value, headers);
+            String waits =
+                schemas.look(feed.part, spec.parts.get(feed.part).topic, key, value, headers);
             if (waits != null) {
                 stop(Feed.State.AWAITING, waits);
                 return;
@@ -254,7 +349,7 @@ final class LaneTask {
 
     /** Sends it with its origin: where its route says, or aside when something is refused. */
     private void send(byte[] key, byte[] value, Headers headers, String refusal) {
-        ConsumerRecord<byte[], byte[]> from = feed.record;
+        ConsumerRecord<byte[], byte[]> from = feed.record();
         int at = feed.part;
         TaskSpec.Part part = spec.parts.get(at);
         int own = headers.toArray().length;
@@ -293,9 +388,13 @@ final class LaneTask {
         } else if (!quarantined(why, key, value, headers, own)) {
             return;
         }
-        sentRecords[at]++;
-        sentBytes[at] += size;
-        if (from.offset() < part.skip.top()) {
+        sent(part, size);
+    }
+
+    private void sent(TaskSpec.Part part, int size) {
+        sentRecords[feed.part]++;
+        sentBytes[feed.part] += size;
+        if (feed.offset() < part.skip.top()) {
             replayed++;
         }
     }
@@ -410,7 +509,10 @@ final class LaneTask {
                     .add(point.ends()[i]);
             }
         }
-        json.put("error", feed.error()).put("ended", over).put("read_bytes", feed.bytes);
+        json.put("objects", objects)
+            .put("error", feed.error())
+            .put("ended", over)
+            .put("read_bytes", feed.bytes);
         json.put("skipped", feed.skipped).put("replayed", replayed).put("looped", looped);
         json.put("retried", hub.retried());
         ArrayNode unknown = json.putArray("unknown");
@@ -485,6 +587,8 @@ final class LaneTask {
     }
 
     private void point(long nanos) {
+        // A batch is of one epoch.
+        flush();
         feed.followPositions();
         long known = Math.max(spec.snapshot, Reporter.snapshot());
         if (points.stale(feed.positions, feed.states, known)) {
@@ -521,7 +625,7 @@ final class LaneTask {
     /** Sends it to the quarantine topic; false where there is none, and its partition stops. */
     private boolean quarantined(
         String reason, byte[] key, byte[] value, Headers headers, int ownHeaders) {
-        ConsumerRecord<byte[], byte[]> from = feed.record;
+        ConsumerRecord<byte[], byte[]> from = feed.record();
         TaskSpec.Route route = spec.parts.get(feed.part).route;
         if (route.quarantine.isEmpty()) {
             stop(
@@ -546,7 +650,7 @@ final class LaneTask {
         byte[] value,
         Headers headers,
         int ownHeaders) {
-        ConsumerRecord<byte[], byte[]> from = feed.record;
+        ConsumerRecord<byte[], byte[]> from = feed.record();
         TaskSpec.Route route = spec.parts.get(feed.part).route;
         int size = Limits.batchBytes(key, value, headers);
         int longer = reason.getBytes(java.nio.charset.StandardCharsets.UTF_8).length;
@@ -585,7 +689,14 @@ final class LaneTask {
     }
 
     private void hand(int place, byte[] key, byte[] value, Headers headers, Claims.Claim claim) {
-        long timestamp = feed.record.timestamp();
+        long timestamp = feed.timestamp();
+        if (batches != null) {
+            long sentAs = timestamp < 0 ? now() : timestamp;
+            batches.append(place, sentAs, key, value, headers, this::begin)
+                .add(feed.part, timestamp, claim);
+            points.sending();
+            return;
+        }
         // A record without a timestamp (-1) cannot be sent so: it gets the time of arrival.
         ProducerRecord<byte[], byte[]> to = new ProducerRecord<>(
             spec.placeTopics.get(place),
@@ -598,19 +709,17 @@ final class LaneTask {
         long polledAt = feed.polledAtMs;
         int part = feed.part;
         int bytes = RECORD_OVERHEAD_BYTES + size(key) + size(value);
-        hub.send(place, to, timestamp, bytes, new HubWriter.Sent(part) {
+        hub.send(place, new HubWriter.RecordLoad(to, bytes), timestamp, new HubWriter.Sent(part) {
             @Override
             void lost() {
-                epoch.lose();
+                epoch.lose(1);
             }
 
             @Override
             void arrived(RecordMetadata metadata) {
                 long now = now();
                 flight.add(now - polledAt);
-                if (timestamp >= 0 && timestamp - now <= AHEAD_MS) {
-                    age.add(Math.max(0, now - timestamp));
-                }
+                age.addAge(timestamp, now);
                 if (claim != null) {
                     // First: what a report point covers has to be held.
                     gate.arrived(part, claim, metadata.partition(), metadata.offset() + 1);
@@ -686,15 +795,28 @@ final class LaneTask {
     }
 
     /** The consumers of a task, one after the other, all of one cluster. */
-    private record Clients(TaskSpec spec, SameCluster values) implements Feed.Consumers {
-        private Clients(TaskSpec spec) {
-            this(spec, new SameCluster(spec.clusterId));
+    private record Clients(TaskSpec spec, SameCluster values, boolean areBytes)
+        implements Feed.Consumers {
+        private Clients(TaskSpec spec, boolean areBytes) {
+            this(spec, new SameCluster(spec.clusterId), areBytes);
         }
 
         @Override
         public Consumer<byte[], byte[]> open(Map<String, String> given) {
             values.opened();
             return new KafkaConsumer<>(settings(spec, given), new ByteArrayDeserializer(), values);
+        }
+
+        @Override
+        public Fetched reader(Consumer<byte[], byte[]> consumer) {
+            if (!areBytes) {
+                return new Fetched.Objects();
+            }
+            try {
+                return new Fetched.Bytes(BatchCollector.into(consumer));
+            } catch (ReflectiveOperationException another) {
+                throw new IllegalStateException(HubBatches.ANOTHER_CLIENT, another);
+            }
         }
 
         @Override

@@ -47,7 +47,31 @@ final class Limits implements Serializable {
         if (!any) {
             return null;
         }
-        if (keyRequired && key == null) {
+        String why = refusal(key == null, timestamp, now);
+        if (why != null || maxBytes == Long.MAX_VALUE) {
+            return why;
+        }
+        return batchBytes(key, value, headers) > maxBytes ? TOO_LARGE : null;
+    }
+
+    /** The same for the record that a cursor is at, with this origin behind its headers. */
+    String refusal(BatchCursor at, OriginBytes origin) {
+        if (!any) {
+            return null;
+        }
+        String why = refusal(at.keyLength < 0, at.timestamp, DriverClock.now());
+        if (why != null || maxBytes == Long.MAX_VALUE) {
+            return why;
+        }
+        int body = RECORD_OVERHEAD_BYTES + at.end - at.keyLengthAt + origin.size()
+            + ByteUtils.sizeOfVarint(at.headers + origin.count)
+            - ByteUtils.sizeOfVarint(at.headers);
+        return BATCH_OVERHEAD_BYTES + ByteUtils.sizeOfVarint(body) + body > maxBytes ? TOO_LARGE
+                                                                                     : null;
+    }
+
+    private String refusal(boolean hasNoKey, long timestamp, long now) {
+        if (keyRequired && hasNoKey) {
             return NO_KEY;
         }
         // Below 0 means a record without a timestamp; the hub's is the time of arrival.
@@ -57,8 +81,7 @@ final class Limits implements Serializable {
         if (behindMs != Long.MAX_VALUE && timestamp >= 0 && now - timestamp > behindMs) {
             return TIMESTAMP;
         }
-        return maxBytes != Long.MAX_VALUE && batchBytes(key, value, headers) > maxBytes ? TOO_LARGE
-                                                                                        : null;
+        return null;
     }
 
     /** The size of a batch with this record alone, uncompressed. */

@@ -47,6 +47,20 @@ final class Origin implements Serializable {
         return inOne ? one(topic, partition) : five(topic, partition);
     }
 
+    /** The same as bytes. */
+    OriginBytes bytes(String topic, int partition, boolean inOne) {
+        Tag tag = tag(topic, partition, inOne);
+        return inOne ? new OriginBytes(compact, cluster, topic, partition, tag)
+                     : new OriginBytes(names, cluster, topic, partition, tag);
+    }
+
+    /** Headers without which no record has an origin; in UTF-8. */
+    byte[][] marks() {
+        return new byte[][] {
+            names.get(0).getBytes(StandardCharsets.UTF_8),
+            compact.getBytes(StandardCharsets.UTF_8)};
+    }
+
     /**
      * Whether the record comes from the hub that it is to go to: one of its origins names it, or
      * with ANY_ORIGIN it has one.

@@ -1,6 +1,7 @@
 package aggregator.connector;
 
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import org.apache.kafka.common.utils.ByteUtils;
 
 /**
@@ -17,12 +18,15 @@ final class OriginBytes {
     private final byte[] timestampName;
     private final byte[] place;
     private final byte[] bytes;
+    /** The same as objects. */
+    final Origin.Tag tag;
     /** How many headers there are. */
     final int count;
     private int size;
 
     /** In five headers: cluster, topic and partition in front, by the names of all five. */
-    OriginBytes(java.util.List<String> names, String cluster, String topic, int partition) {
+    OriginBytes(List<String> names, String cluster, String topic, int partition, Origin.Tag tag) {
+        this.tag = tag;
         String[] values = {cluster, topic, Integer.toString(partition)};
         byte[] made = {};
         for (int i = 0; i < values.length; i++) {
@@ -37,7 +41,8 @@ final class OriginBytes {
     }
 
     /** In one header of this name. */
-    OriginBytes(String name, String cluster, String topic, int partition) {
+    OriginBytes(String name, String cluster, String topic, int partition, Origin.Tag tag) {
+        this.tag = tag;
         start = field(utf8(name));
         offsetName = null;
         timestampName = null;

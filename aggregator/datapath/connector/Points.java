@@ -37,20 +37,25 @@ final class Points {
 
         /** By a producer's thread, one for a place: the NEXT hub offset, below 1 if unknown. */
         void acknowledge(int place, long end) {
+            acknowledge(place, end, 1);
+        }
+
+        /** The same for several records at once. */
+        void acknowledge(int place, long end, int records) {
             if (end > ends[place]) {
                 ends[place] = end;
             }
             // Publishes `ends`. A task has two producers, each with a thread of its own.
-            acknowledged.getAndIncrement();
+            acknowledged.getAndAdd(records);
         }
 
         private boolean isDone() {
             return acknowledged.get() == sent;
         }
 
-        /** By the task's thread: one of its records was lost, and its partition is given up. */
-        void lose() {
-            acknowledged.getAndIncrement();
+        /** By the task's thread: some of its records are lost, and their partitions given up. */
+        void lose(int records) {
+            acknowledged.getAndAdd(records);
         }
 
         private void note(long[] positions, Feed.State[] states, long snapshot, long nowMs) {
@@ -104,6 +109,11 @@ final class Points {
     /** By the task's thread, before it sends a record: the epoch to acknowledge it in. */
     Epoch sending() {
         open.sent++;
+        return open;
+    }
+
+    /** The epoch of what is sent next. By the task's thread. */
+    Epoch open() {
         return open;
     }
 

@@ -43,7 +43,7 @@ final class RecordReader implements SupportsRealTimeRead<InternalRow> {
     @Override
     public InternalRow get() {
         if (task.spec.plain) {
-            offset.setLong(0, task.record().offset());
+            offset.setLong(0, task.offset());
             return offset;
         }
         Columns.fill(whole, task.record());

@@ -144,6 +144,8 @@ final class TaskSpec implements Serializable {
     final int quarantinePartition;
     /** Whether the sink takes records as they were read, and not out of the rows. */
     final boolean plain;
+    /** Why they do not go from batch to batch as bytes; empty where they may. */
+    final String objects;
     /** Hub partitions by their index: topic and partition. */
     final List<String> placeTopics = new ArrayList<>();
     final List<Integer> placePartitions = new ArrayList<>();
@@ -162,6 +164,8 @@ final class TaskSpec implements Serializable {
         cluster = own.get("cluster").asText();
         clusterId = own.get("cluster_id").asText();
         plain = own.get("plain").asBoolean();
+        boolean isBytes = lane.path("path").asText().equals("bytes");
+        objects = !isBytes ? "stream.path is objects" : plain ? "" : "a transform reads them";
         consumer = texts(own.get("consumer"));
         producer = texts(lane.get("producer"));
         careful = texts(lane.path("careful"));

@@ -50,8 +50,8 @@ class TaskReport:
     from an offset on, as the epochs of its leaders show. `ended`: it sends nothing more, and its
     positions are exact. `skipping`: part of what it reads may lie in the tail of before its start.
     `age` and `flight` are counts by the buckets of `bucket_bounds`. `unknown` are schema
-    ids whose hub ids it needs: source topic, "key" or "value", id or
-    GUID.
+    ids whose hub ids it needs: source topic, "key" or "value", id or GUID. `objects` is why its
+    records are copied as objects; "" where they are copied as bytes.
     """
 
     lane: str
@@ -78,6 +78,7 @@ class TaskReport:
     age: tuple[int, ...] = ()
     flight: tuple[int, ...] = ()
     unknown: tuple[tuple[str, str, str], ...] = ()
+    objects: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,15 @@ class LaneReport:
             for sp, state in task.states.items()
             if state in CANNOT_GO_ON
         }
+
+    @property
+    def objects(self) -> str:
+        """Why records are copied as objects, for each reason the sources; "" for none."""
+        reasons: dict[str, set[str]] = {}
+        for task in self.tasks:
+            if task.objects:
+                reasons.setdefault(task.objects, set()).add(task.cluster)
+        return "; ".join(f"{', '.join(sorted(of))}: {why}" for why, of in sorted(reasons.items()))
 
     @property
     def errors(self) -> dict[str, str]:
@@ -202,5 +212,6 @@ def _report(message: Mapping[str, Any]) -> TaskReport:
         read_bytes=message["read_bytes"],
         age=tuple(message["age"]),
         flight=tuple(message["flight"]),
+        objects=message["objects"],
         unknown=tuple((topic, side, number) for topic, side, number in message["unknown"]),
     )

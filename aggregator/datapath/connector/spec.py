@@ -10,7 +10,7 @@ import base64
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from aggregator.model.record_rules import EventRule
 from aggregator.model.values import (
@@ -44,7 +44,8 @@ class Clients:
 
     `cluster_ids` say which cluster the consumers of a source have to find, by its alias: nothing is
     read of another one. `careful` are the settings of the producer for records that are older than
-    `fresh_ms` when they are sent; without one there are none.
+    `fresh_ms` when they are sent; without one there are none. `path` is how records that no
+    transform reads are copied: from batch to batch as bytes, or as objects.
     """
 
     consumers: Mapping[str, Mapping[str, str]]
@@ -52,6 +53,7 @@ class Clients:
     cluster_ids: Mapping[str, str]
     careful: Mapping[str, str] = field(default_factory=dict)
     fresh_ms: int | None = None
+    path: Literal["bytes", "objects"] = "objects"
 
 
 def render_spec(
@@ -80,8 +82,7 @@ def render_spec(
         "lane": lane,
         "generation": generation,
         "snapshot": snapshot,
-        "producer": dict(clients.producer),
-        **_careful(clients),
+        **_producers(clients),
         "origin": {**origin_names(), "hub_names": sorted(set(hub_names))},
         "quarantine": {
             "topic": quarantine,
@@ -127,10 +128,11 @@ def _reader(reading: Reading, clients: Clients) -> dict[str, Any]:
     }
 
 
-def _careful(clients: Clients) -> dict[str, Any]:
-    if clients.fresh_ms is None:
-        return {}
-    return {"careful": dict(clients.careful), "fresh_ms": clients.fresh_ms}
+def _producers(clients: Clients) -> dict[str, Any]:
+    found: dict[str, Any] = {"path": clients.path, "producer": dict(clients.producer)}
+    if clients.fresh_ms is not None:
+        found |= {"careful": dict(clients.careful), "fresh_ms": clients.fresh_ms}
+    return found
 
 
 def origin_names() -> dict[str, Any]:

@@ -50,6 +50,7 @@ def lane_settings(
             producer=producers.usual,
             careful=producers.careful,
             fresh_ms=producers.fresh_ms,
+            path=config.stream.path,
             cluster_ids={alias: facts.cluster_id for alias, facts in plan.sources.items()},
         ),
         hub_names=hub_names(config, plan),

@@ -31,6 +31,10 @@ CLOCKS_MS = 600_000
 CAREFUL_REQUEST_MS = 300_000
 """A broker that hangs for less answers in the end, and nothing is in doubt."""
 
+ZSTD_LEVEL = "1"
+"""Kafka's default of 3 costs the compressor a multiple, for batches that are hardly smaller
+(docs/tuning.md)."""
+
 FOREVER = {"delivery.timeout.ms": str(2**31 - 1), "max.block.ms": str(2**63 - 1)}
 """While the hub is away a producer waits. One that gave a batch up would continue with later ones
 of the same partition when the hub is back, and what is written again then comes out of order."""
@@ -49,6 +53,8 @@ def hub_producer(
     """
     producer = jvm_settings(config.hub, "producer")
     given = {*config.hub.kafka, *config.hub.producer}
+    if producer["compression.type"] == "zstd":
+        producer.setdefault("compression.zstd.level", ZSTD_LEVEL)
     if "max.request.size" not in given:
         largest = max((topic.max_message_bytes for topic in sources), default=0)
         wanted = REQUEST_HEADROOM * (largest + HEADER_SLACK_BYTES)

@@ -1,0 +1,73 @@
+package aggregator.connector;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.kafka.clients.producer.RecordMetadata;
+
+/**
+ * What a task notes of a batch on its way to the hub, and does when it has arrived: its epoch, the
+ * claims of its events, and how long its records took.
+ *
+ * <p>Filled by the task's thread before the batch is handed over, read by a producer's.
+ */
+final class Delivery extends HubWriter.Sent {
+    /** What is counted of all that has arrived. */
+    record Counters(Histogram flight, Histogram age, Gate gate) {}
+
+    private record Claimed(int part, Claims.Claim claim, int at) {}
+
+    private static final int FEW = 16;
+
+    private final int place;
+    private final Points.Epoch epoch;
+    private final long polledAt;
+    private final Counters counters;
+    private long[] timestamps = new long[FEW];
+    private int count;
+    private List<Claimed> claims = List.of();
+
+    Delivery(int place, Points.Epoch epoch, long polledAt, Counters counters) {
+        this.place = place;
+        this.epoch = epoch;
+        this.polledAt = polledAt;
+        this.counters = counters;
+    }
+
+    /** A record is in the batch, behind those before it; its claim is null where it has none. */
+    void add(int part, long timestamp, Claims.Claim claim) {
+        parts.set(part);
+        if (count == timestamps.length) {
+            timestamps = Arrays.copyOf(timestamps, 2 * count);
+        }
+        timestamps[count] = timestamp;
+        if (claim != null) {
+            if (claims.isEmpty()) {
+                claims = new ArrayList<>();
+            }
+            claims.add(new Claimed(part, claim, count));
+        }
+        count++;
+    }
+
+    @Override
+    void arrived(RecordMetadata metadata) {
+        long now = DriverClock.now();
+        counters.flight.add(now - polledAt, count);
+        for (int i = 0; i < count; i++) {
+            counters.age.addAge(timestamps[i], now);
+        }
+        long first = metadata.offset();
+        // First: what a report point covers has to be held.
+        for (Claimed each : claims) {
+            long end = first < 0 ? 0 : first + each.at() + 1;
+            counters.gate.arrived(each.part(), each.claim(), metadata.partition(), end);
+        }
+        epoch.acknowledge(place, first < 0 ? 0 : first + count, count);
+    }
+
+    @Override
+    void lost() {
+        epoch.lose(count);
+    }
+}

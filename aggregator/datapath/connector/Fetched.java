@@ -1,0 +1,260 @@
+package aggregator.connector;
+
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.Optional;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.internals.BatchCollector;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * What a consumer has fetched, record after record: as objects, or as bytes of batches.
+ *
+ * <p>`more` says whether there is another one, `next` moves to it, and the other methods describe
+ * that one until `more` is called again. Used by one thread.
+ */
+abstract class Fetched {
+    /** Adds what a poll has returned. */
+    abstract void add(ConsumerRecords<byte[], byte[]> polled);
+
+    /** KafkaException with the name of its partition for a batch that cannot be read. */
+    abstract boolean more();
+
+    /** The partition of the next one. */
+    abstract TopicPartition partition();
+
+    abstract void next();
+
+    abstract long offset();
+
+    abstract long timestamp();
+
+    abstract Optional<Integer> leaderEpoch();
+
+    /** Bytes of its key and value. */
+    abstract int size();
+
+    /** The whole record as an object. */
+    abstract ConsumerRecord<byte[], byte[]> record();
+
+    /** Where it lies in its batch; null where records are objects. */
+    abstract BatchCursor cursor();
+
+    /** The offset from which on a batch could not be read; -1 where that is not known. */
+    abstract long damagedAt();
+
+    /** Forgets all of it. */
+    abstract void clear();
+
+    /** Records as Kafka's consumer returns them. */
+    static final class Objects extends Fetched {
+        private ConsumerRecords<byte[], byte[]> polled = ConsumerRecords.empty();
+        private Iterator<TopicPartition> left = Collections.emptyIterator();
+        private Iterator<ConsumerRecord<byte[], byte[]>> buffered = Collections.emptyIterator();
+        private TopicPartition partition;
+        private ConsumerRecord<byte[], byte[]> record;
+
+        @Override
+        void add(ConsumerRecords<byte[], byte[]> more) {
+            polled = more;
+            left = more.partitions().iterator();
+        }
+
+        @Override
+        boolean more() {
+            while (!buffered.hasNext()) {
+                if (!left.hasNext()) {
+                    return false;
+                }
+                partition = left.next();
+                buffered = polled.records(partition).iterator();
+            }
+            return true;
+        }
+
+        @Override
+        TopicPartition partition() {
+            return partition;
+        }
+
+        @Override
+        void next() {
+            record = buffered.next();
+        }
+
+        @Override
+        long offset() {
+            return record.offset();
+        }
+
+        @Override
+        long timestamp() {
+            return record.timestamp();
+        }
+
+        @Override
+        Optional<Integer> leaderEpoch() {
+            return record.leaderEpoch();
+        }
+
+        @Override
+        int size() {
+            return Math.max(0, record.serializedKeySize())
+                + Math.max(0, record.serializedValueSize());
+        }
+
+        @Override
+        ConsumerRecord<byte[], byte[]> record() {
+            return record;
+        }
+
+        @Override
+        BatchCursor cursor() {
+            return null;
+        }
+
+        @Override
+        long damagedAt() {
+            return -1;
+        }
+
+        @Override
+        void clear() {
+            polled = ConsumerRecords.empty();
+            left = Collections.emptyIterator();
+            buffered = Collections.emptyIterator();
+        }
+    }
+
+    /** Batches that a collector has kept, and the places of records in them. */
+    static final class Bytes extends Fetched {
+        private final BatchCollector collector;
+        private final BatchCursor cursor = new BatchCursor();
+        private TopicPartition partition;
+        private long damagedAt = -1;
+        private boolean isReady;
+        private long number;
+
+        Bytes(BatchCollector collector) {
+            this.collector = collector;
+        }
+
+        @Override
+        void add(ConsumerRecords<byte[], byte[]> polled) {
+            // It returns none: the collector has all.
+        }
+
+        @Override
+        boolean more() {
+            while (!isReady) {
+                if (advance()) {
+                    isReady = true;
+                } else if (!open()) {
+                    return false;
+                }
+            }
+            return true;
+        }
+
+        private boolean advance() {
+            try {
+                return cursor.next();
+            } catch (RuntimeException damaged) {
+                throw damaged(damaged, Math.max(damagedAt, cursor.offset + 1));
+            }
+        }
+
+        private boolean open() {
+            BatchCollector.Batch batch = collector.next();
+            if (batch == null) {
+                return false;
+            }
+            if (number++ % BatchSample.EVERY == 0) {
+                BatchSample.checkCursor(batch.bytes());
+            }
+            partition = batch.partition();
+            damagedAt = Math.max(batch.from(), batch.bytes().getLong(batch.bytes().position()));
+            try {
+                cursor.open(batch.bytes(), batch.from());
+            } catch (RuntimeException damaged) {
+                throw damaged(damaged, damagedAt);
+            }
+            cursor.offset = damagedAt - 1;
+            return true;
+        }
+
+        private KafkaException damaged(RuntimeException why, long at) {
+            cursor.clear();
+            damagedAt = at;
+            return new KafkaException(
+                "Received exception when fetching the next record from " + partition
+                    + ". If needed, please seek past the record to continue consumption.",
+                why);
+        }
+
+        @Override
+        TopicPartition partition() {
+            return partition;
+        }
+
+        @Override
+        void next() {
+            isReady = false;
+        }
+
+        @Override
+        long offset() {
+            return cursor.offset;
+        }
+
+        @Override
+        long timestamp() {
+            return cursor.timestamp;
+        }
+
+        @Override
+        Optional<Integer> leaderEpoch() {
+            return cursor.leaderEpoch;
+        }
+
+        @Override
+        int size() {
+            return Math.max(0, cursor.keyLength) + Math.max(0, cursor.valueLength);
+        }
+
+        @Override
+        ConsumerRecord<byte[], byte[]> record() {
+            return new ConsumerRecord<>(
+                partition.topic(),
+                partition.partition(),
+                cursor.offset,
+                cursor.timestamp,
+                cursor.timestampType,
+                cursor.keyLength,
+                cursor.valueLength,
+                cursor.key(),
+                cursor.value(),
+                cursor.headers(),
+                cursor.leaderEpoch);
+        }
+
+        @Override
+        BatchCursor cursor() {
+            return cursor;
+        }
+
+        @Override
+        long damagedAt() {
+            return damagedAt;
+        }
+
+        @Override
+        void clear() {
+            collector.clear();
+            cursor.clear();
+            isReady = false;
+        }
+    }
+}
