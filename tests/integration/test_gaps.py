@@ -243,6 +243,8 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_nobod
             "producer": {
                 "buffer.memory": "262144",
                 "batch.size": "16384",
+                # Compressed, all of it would fit.
+                "compression.type": "none",
                 "max.request.size": "131072",
             }
         },
