@@ -29,8 +29,10 @@ from support.verdict import assert_copied, judge
 LOG = logging.getLogger(__name__)
 BATCHES_SECONDS = 6.0
 PAUSE_SECONDS = 0.5
-STUCK_PAUSE_SECONDS = 1.0
-"""Answers that are under way are waited for, and a producer is made."""
+STUCK_PAUSE_SECONDS = 2.5
+"""Answers that are under way are waited for, and a producer is made: half a second on a machine
+that has the time. A lane that is started again takes six.
+"""
 STUCK_MS = "1000"
 """Four times as long a hub may refuse the same records; Kafka's default would be two minutes."""
 OLD_SECONDS = 2 * 86_400
