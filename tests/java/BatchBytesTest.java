@@ -105,8 +105,9 @@ class BatchBytesTest {
         int refused = 0;
         for (int round = 0; round < 4 * ROUNDS; round++) {
             ByteBuffer bytes = bytesOf(batch(Compression.NONE, records()));
-            int at = RecordBatchPlaces.RECORDS
-                + random.nextInt(Math.max(1, Math.min(200, bytes.limit() - 61)));
+            int at = BatchFormat.RECORDS_AT
+                + random.nextInt(
+                    Math.max(1, Math.min(200, bytes.limit() - BatchFormat.RECORDS_AT)));
             if (at >= bytes.limit()) {
                 continue;
             }
@@ -132,11 +133,11 @@ class BatchBytesTest {
     void aBatchThatIsCutOffOrHasTooManyRecordsIsRefused() {
         ByteBuffer bytes =
             bytesOf(batch(Compression.NONE, List.of(new SimpleRecord(5, utf8("k"), null))));
-        bytes.putInt(57, 2);
+        bytes.putInt(BatchFormat.COUNT_AT, 2);
         assertThrows(InvalidRecordException.class, () -> read(bytes, 0));
-        bytes.putInt(57, -1);
+        bytes.putInt(BatchFormat.COUNT_AT, -1);
         assertThrows(InvalidRecordException.class, () -> read(bytes, 0));
-        bytes.putInt(57, 0);
+        bytes.putInt(BatchFormat.COUNT_AT, 0);
         assertEquals(List.of(), read(bytes, 0));
     }
 
@@ -194,12 +195,6 @@ class BatchBytesTest {
         assertEquals(9, only(made.bytes()).maxTimestamp());
     }
 
-    private static final class RecordBatchPlaces {
-        private static final int RECORDS = 61;
-        private static final int CHECKSUM = 17;
-        private static final int CHECKED = 21;
-    }
-
     /** All that there is of a record; two are equal when all of it is. */
     private record Seen(long offset, long timestamp, String key, String value, String headers) {
         private Seen(long offset, long timestamp, byte[] key, byte[] value, Headers headers) {
@@ -242,7 +237,7 @@ class BatchBytesTest {
         BatchBuilder.Batch made = builder.finish(codec());
         ByteBuffer bytes = made.bytes();
         assertEquals(count, made.count());
-        bytes.putInt(RecordBatchPlaces.CHECKSUM, (int) checksum(bytes));
+        bytes.putInt(BatchFormat.CHECKSUM_AT, (int) checksum(bytes));
         RecordBatch batch = only(bytes);
         batch.ensureValid();
         assertEquals(TimestampType.CREATE_TIME, batch.timestampType());
@@ -253,7 +248,7 @@ class BatchBytesTest {
 
     private static long checksum(ByteBuffer bytes) {
         java.util.zip.CRC32C sum = new java.util.zip.CRC32C();
-        sum.update(bytes.duplicate().position(RecordBatchPlaces.CHECKED));
+        sum.update(bytes.duplicate().position(BatchFormat.CHECKED_FROM));
         return sum.getValue();
     }
 

@@ -121,18 +121,19 @@ class HubWriterTest {
         byte[] bytes = value.getBytes();
         ProducerRecord<byte[], byte[]> record =
             new ProducerRecord<>("hub.orders", place, timestamp, null, bytes);
-        writer.send(
-            place, new HubWriter.RecordLoad(record, BYTES), timestamp, new HubWriter.Sent(part) {
-                @Override
-                void lost() {
-                    lost.add(value);
-                }
+        HubWriter.Sent sent = new HubWriter.Sent() {
+            @Override
+            void lost() {
+                lost.add(value);
+            }
 
-                @Override
-                void arrived(RecordMetadata metadata) {
-                    arrived.add(value);
-                }
-            });
+            @Override
+            void arrived(RecordMetadata metadata) {
+                arrived.add(value);
+            }
+        };
+        sent.parts.set(part);
+        writer.send(place, new HubWriter.RecordLoad(record, BYTES), timestamp, sent);
     }
 
     private void send(int place, String value) {

@@ -24,15 +24,6 @@ final class BatchBuilder {
     /** A whole batch; no other object has its `bytes`. `oldest` is its lowest timestamp. */
     record Batch(ByteBuffer bytes, int count, long oldest) {}
 
-    private static final int OVERHEAD = 61;
-    private static final int LENGTH_AT = 8;
-    private static final int LENGTH_OVERHEAD = 12;
-    private static final int MAGIC_AT = 16;
-    private static final int ATTRIBUTES_AT = 21;
-    private static final int LAST_DELTA_AT = 23;
-    private static final int BASE_TIMESTAMP_AT = 27;
-    private static final int MAX_TIMESTAMP_AT = 35;
-    private static final int COUNT_AT = 57;
     private static final int FIRST_BYTES = 4096;
     /** Lengths, deltas and the number of headers take no more than this. */
     static final int RECORD_OVERHEAD = 64;
@@ -60,7 +51,7 @@ final class BatchBuilder {
     private int usual = FIRST_BYTES;
 
     private byte[] bytes = NOTHING;
-    private int size = OVERHEAD;
+    private int size = BatchFormat.RECORDS_AT;
     private int count;
     private long base;
     private long newest;
@@ -72,10 +63,6 @@ final class BatchBuilder {
 
     boolean isEmpty() {
         return count == 0;
-    }
-
-    int count() {
-        return count;
     }
 
     /** How large the batch is without compression. */
@@ -107,11 +94,11 @@ final class BatchBuilder {
         long delta = begin(timestamp);
         Header[] all = headers.toArray();
         byte[][] names = new byte[all.length][];
-        int body = 1 + ByteUtils.sizeOfVarlong(delta) + ByteUtils.sizeOfVarint(count) + field(key)
-            + field(value) + ByteUtils.sizeOfVarint(all.length);
+        int body = 1 + ByteUtils.sizeOfVarlong(delta) + ByteUtils.sizeOfVarint(count)
+            + Varints.sizeOf(key) + Varints.sizeOf(value) + ByteUtils.sizeOfVarint(all.length);
         for (int i = 0; i < all.length; i++) {
             names[i] = all[i].key().getBytes(StandardCharsets.UTF_8);
-            body += field(names[i]) + field(all[i].value());
+            body += Varints.sizeOf(names[i]) + Varints.sizeOf(all[i].value());
         }
         room(RECORD_OVERHEAD + body);
         head(body, delta);
@@ -142,24 +129,24 @@ final class BatchBuilder {
         bytes = NOTHING;
         usual = size + size / 8;
         made.putLong(0, 0);
-        made.putInt(LENGTH_AT, made.remaining() - LENGTH_OVERHEAD);
-        made.put(MAGIC_AT, RecordBatch.MAGIC_VALUE_V2);
-        made.putShort(ATTRIBUTES_AT, type.id);
-        made.putInt(LAST_DELTA_AT, count - 1);
-        made.putLong(BASE_TIMESTAMP_AT, base);
-        made.putLong(MAX_TIMESTAMP_AT, newest);
-        made.putInt(COUNT_AT, count);
+        made.putInt(BatchFormat.LENGTH_AT, made.remaining() - BatchFormat.LENGTH_OVERHEAD);
+        made.put(BatchFormat.MAGIC_AT, RecordBatch.MAGIC_VALUE_V2);
+        made.putShort(BatchFormat.ATTRIBUTES_AT, type.id);
+        made.putInt(BatchFormat.LAST_DELTA_AT, count - 1);
+        made.putLong(BatchFormat.BASE_TIMESTAMP_AT, base);
+        made.putLong(BatchFormat.MAX_TIMESTAMP_AT, newest);
+        made.putInt(BatchFormat.COUNT_AT, count);
         Batch batch = new Batch(made, count, oldest);
-        size = OVERHEAD;
+        size = BatchFormat.RECORDS_AT;
         count = 0;
         return batch;
     }
 
     private ByteBuffer packed(Compression compression) {
-        ByteBufferOutputStream into = new ByteBufferOutputStream(OVERHEAD + size / 2);
-        into.position(OVERHEAD);
+        ByteBufferOutputStream into = new ByteBufferOutputStream(BatchFormat.RECORDS_AT + size / 2);
+        into.position(BatchFormat.RECORDS_AT);
         try (OutputStream stream = compression.wrapForOutput(into, RecordBatch.MAGIC_VALUE_V2)) {
-            stream.write(bytes, OVERHEAD, size - OVERHEAD);
+            stream.write(bytes, BatchFormat.RECORDS_AT, size - BatchFormat.RECORDS_AT);
         } catch (IOException impossible) {
             throw new UncheckedIOException(impossible);
         }
@@ -201,12 +188,7 @@ final class BatchBuilder {
     }
 
     private void putField(byte[] field) {
-        if (field == null) {
-            putInt(-1);
-        } else {
-            putInt(field.length);
-            put(field, 0, field.length);
-        }
+        size = Varints.put(bytes, size, field);
     }
 
     private void putInt(int number) {
@@ -215,9 +197,5 @@ final class BatchBuilder {
 
     private void putLong(long number) {
         size = Varints.put(bytes, size, number);
-    }
-
-    private static int field(byte[] field) {
-        return field == null ? 1 : ByteUtils.sizeOfVarint(field.length) + field.length;
     }
 }

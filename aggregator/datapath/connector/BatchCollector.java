@@ -1,5 +1,6 @@
 package org.apache.kafka.clients.consumer.internals;
 
+import aggregator.connector.BatchFormat;
 import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
@@ -41,9 +42,6 @@ public final class BatchCollector extends FetchCollector<byte[], byte[]> {
     /** A batch as it was fetched; what lies below `from` was not asked for. */
     public record Batch(TopicPartition partition, ByteBuffer bytes, long from) {}
 
-    /** Where a batch says how long it is, and what that does not count. */
-    private static final int LENGTH_AT = 8;
-    private static final int LENGTH_OVERHEAD = 12;
     private static final int SPARE_BYTES = 512;
     /** With more than this a poll takes no other partition: what is fetched waits here twice. */
     private static final long MOST_BYTES = 2_000_000;
@@ -218,7 +216,8 @@ public final class BatchCollector extends FetchCollector<byte[], byte[]> {
             ByteBuffer bytes = records.buffer();
             int at = bytes.position();
             for (RecordBatch batch : records.batches()) {
-                int end = at + LENGTH_OVERHEAD + bytes.getInt(at + LENGTH_AT);
+                int end =
+                    at + BatchFormat.LENGTH_OVERHEAD + bytes.getInt(at + BatchFormat.LENGTH_AT);
                 if (batch.lastOffset() >= from) {
                     one(batch, bytes, at, end);
                 }

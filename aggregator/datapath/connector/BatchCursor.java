@@ -24,12 +24,6 @@ import org.apache.kafka.common.utils.BufferSupplier;
  * places are valid until the next call.
  */
 final class BatchCursor {
-    private static final int ATTRIBUTES_AT = 21;
-    private static final int BASE_TIMESTAMP_AT = 27;
-    private static final int MAX_TIMESTAMP_AT = 35;
-    private static final int LEADER_EPOCH_AT = 12;
-    private static final int COUNT_AT = 57;
-    private static final int RECORDS_AT = 61;
     private static final int COMPRESSION_BITS = 7;
     private static final int LOG_APPEND_BIT = 8;
     /** The longest that a number of 32 and of 64 bits takes, in steps of 7 bits. */
@@ -72,14 +66,14 @@ final class BatchCursor {
         int start = batch.position();
         from = fromOffset;
         baseOffset = batch.getLong(start);
-        int leader = batch.getInt(start + LEADER_EPOCH_AT);
+        int leader = batch.getInt(start + BatchFormat.LEADER_EPOCH_AT);
         leaderEpoch = leader < 0 ? Optional.empty() : Optional.of(leader);
-        int attributes = batch.getShort(start + ATTRIBUTES_AT);
+        int attributes = batch.getShort(start + BatchFormat.ATTRIBUTES_AT);
         timestampType = (attributes & LOG_APPEND_BIT) == 0 ? TimestampType.CREATE_TIME
                                                            : TimestampType.LOG_APPEND_TIME;
-        baseTimestamp = batch.getLong(start + BASE_TIMESTAMP_AT);
-        appendTime = batch.getLong(start + MAX_TIMESTAMP_AT);
-        left = batch.getInt(start + COUNT_AT);
+        baseTimestamp = batch.getLong(start + BatchFormat.BASE_TIMESTAMP_AT);
+        appendTime = batch.getLong(start + BatchFormat.MAX_TIMESTAMP_AT);
+        left = batch.getInt(start + BatchFormat.COUNT_AT);
         if (left < 0) {
             throw new InvalidRecordException("Found invalid record count " + left);
         }
@@ -90,10 +84,10 @@ final class BatchCursor {
             limit = 0;
         } else if (type == CompressionType.NONE) {
             bytes = batch.array();
-            at = batch.arrayOffset() + start + RECORDS_AT;
+            at = batch.arrayOffset() + start + BatchFormat.RECORDS_AT;
             limit = batch.arrayOffset() + batch.limit();
         } else {
-            unpack(batch.duplicate().position(start + RECORDS_AT).slice(), type);
+            unpack(batch.duplicate().position(start + BatchFormat.RECORDS_AT).slice(), type);
         }
     }
 

@@ -1,5 +1,6 @@
 package org.apache.kafka.clients.producer.internals;
 
+import aggregator.connector.BatchFormat;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
@@ -98,13 +99,6 @@ public final class BatchDoor {
 
     /** A builder that is full from the start. The sender has it write the producer's state. */
     private static final class Finished extends MemoryRecordsBuilder {
-        private static final int LEADER_EPOCH_AT = 12;
-        private static final int CHECKSUM_AT = 17;
-        private static final int CHECKED_FROM = 21;
-        private static final int PRODUCER_ID_AT = 43;
-        private static final int EPOCH_AT = 51;
-        private static final int SEQUENCE_AT = 53;
-
         private final ByteBuffer bytes;
         private final int count;
         private final Callback done;
@@ -117,7 +111,7 @@ public final class BatchDoor {
 
         private Finished(ByteBuffer bytes, int count, Callback done) {
             super(
-                new ByteBufferOutputStream(DefaultSizes.HEADER),
+                new ByteBufferOutputStream(BatchFormat.RECORDS_AT),
                 RecordBatch.MAGIC_VALUE_V2,
                 Compression.NONE,
                 TimestampType.CREATE_TIME,
@@ -129,7 +123,7 @@ public final class BatchDoor {
                 false,
                 false,
                 RecordBatch.NO_PARTITION_LEADER_EPOCH,
-                DefaultSizes.HEADER);
+                BatchFormat.RECORDS_AT);
             this.bytes = bytes;
             this.count = count;
             this.done = done;
@@ -211,13 +205,13 @@ public final class BatchDoor {
                 return;
             }
             int at = bytes.position();
-            bytes.putInt(at + LEADER_EPOCH_AT, RecordBatch.NO_PARTITION_LEADER_EPOCH);
-            bytes.putLong(at + PRODUCER_ID_AT, id);
-            bytes.putShort(at + EPOCH_AT, epoch);
-            bytes.putInt(at + SEQUENCE_AT, sequence);
+            bytes.putInt(at + BatchFormat.LEADER_EPOCH_AT, RecordBatch.NO_PARTITION_LEADER_EPOCH);
+            bytes.putLong(at + BatchFormat.PRODUCER_ID_AT, id);
+            bytes.putShort(at + BatchFormat.PRODUCER_EPOCH_AT, epoch);
+            bytes.putInt(at + BatchFormat.SEQUENCE_AT, sequence);
             CRC32C sum = new CRC32C();
-            sum.update(bytes.duplicate().position(at + CHECKED_FROM));
-            bytes.putInt(at + CHECKSUM_AT, (int) sum.getValue());
+            sum.update(bytes.duplicate().position(at + BatchFormat.CHECKED_FROM));
+            bytes.putInt(at + BatchFormat.CHECKSUM_AT, (int) sum.getValue());
             built = MemoryRecords.readableRecords(bytes.slice());
             closed = true;
         }
@@ -244,9 +238,5 @@ public final class BatchDoor {
             return StackWalker.getInstance().walk(
                 frames -> frames.limit(6).anyMatch(it -> it.getMethodName().equals("split")));
         }
-    }
-
-    private static final class DefaultSizes {
-        private static final int HEADER = 64;
     }
 }

@@ -6,10 +6,10 @@ import java.util.List;
 import org.apache.kafka.clients.producer.RecordMetadata;
 
 /**
- * What a task notes of a batch on its way to the hub, and does when it has arrived: its epoch, the
- * claims of its events, and how long its records took.
+ * What a task notes of a record or a batch on its way to the hub, and does when it has arrived: its
+ * epoch, the claims of its events, and how long its records took.
  *
- * <p>Filled by the task's thread before the batch is handed over, read by a producer's.
+ * <p>Filled by the task's thread before it is handed over, read by a producer's.
  */
 final class Delivery extends HubWriter.Sent {
     /** What is counted of all that has arrived. */
@@ -17,7 +17,7 @@ final class Delivery extends HubWriter.Sent {
 
     private record Claimed(int part, Claims.Claim claim, int at) {}
 
-    private static final int FEW = 16;
+    private static final int FEW = 4;
 
     private final int place;
     private final Points.Epoch epoch;
@@ -34,7 +34,7 @@ final class Delivery extends HubWriter.Sent {
         this.counters = counters;
     }
 
-    /** A record is in the batch, behind those before it; its claim is null where it has none. */
+    /** A record goes with it, behind those before; its claim is null where it has none. */
     void add(int part, long timestamp, Claims.Claim claim) {
         parts.set(part);
         if (count == timestamps.length) {

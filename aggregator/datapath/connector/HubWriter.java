@@ -87,12 +87,6 @@ final class HubWriter {
         /** The source partitions that its records are of. */
         final BitSet parts = new BitSet();
 
-        Sent(int... of) {
-            for (int part : of) {
-                parts.set(part);
-            }
-        }
-
         private HubWriter writer;
         private HubPlace place;
         private int bytes;

@@ -19,7 +19,6 @@ import org.apache.kafka.clients.consumer.internals.BatchCollector;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
@@ -70,7 +69,6 @@ final class LaneTask {
     private final OriginBytes[] origins;
     private final byte[][] marks;
     private final Delivery.Counters counters;
-    private final Origin.Tag[] tags;
     private final Gate gate;
     private final Bucket records = new Bucket(System.nanoTime());
     private final Bucket bytes = new Bucket(System.nanoTime());
@@ -106,15 +104,13 @@ final class LaneTask {
         marks = spec.origin.marks();
         counters = new Delivery.Counters(flight, age, gate);
         origins = new OriginBytes[spec.parts.size()];
-        tags = new Origin.Tag[spec.parts.size()];
-        for (int i = 0; i < tags.length; i++) {
+        for (int i = 0; i < origins.length; i++) {
             TaskSpec.Part part = spec.parts.get(i);
-            tags[i] = spec.origin.tag(part.topic, part.partition, part.route.compact);
             origins[i] = spec.origin.bytes(part.topic, part.partition, part.route.compact);
         }
-        schemas = new SchemaPatch(tags.length, asked);
-        sentRecords = new long[tags.length];
-        sentBytes = new long[tags.length];
+        schemas = new SchemaPatch(origins.length, asked);
+        sentRecords = new long[origins.length];
+        sentBytes = new long[origins.length];
     }
 
     /** The task for an attempt: the one of the batch before where it is here, else a new one. */
@@ -353,7 +349,7 @@ final class LaneTask {
         int at = feed.part;
         TaskSpec.Part part = spec.parts.get(at);
         int own = headers.toArray().length;
-        tags[at].append(headers, from.offset(), from.timestamp());
+        origins[at].tag.append(headers, from.offset(), from.timestamp());
         int size = size(key) + size(value);
         records.take(1);
         bytes.take(size);
@@ -705,28 +701,11 @@ final class LaneTask {
             key,
             value,
             headers);
-        Points.Epoch epoch = points.sending();
-        long polledAt = feed.polledAtMs;
-        int part = feed.part;
+        Delivery delivery = begin(place);
+        delivery.add(feed.part, timestamp, claim);
+        points.sending();
         int bytes = RECORD_OVERHEAD_BYTES + size(key) + size(value);
-        hub.send(place, new HubWriter.RecordLoad(to, bytes), timestamp, new HubWriter.Sent(part) {
-            @Override
-            void lost() {
-                epoch.lose(1);
-            }
-
-            @Override
-            void arrived(RecordMetadata metadata) {
-                long now = now();
-                flight.add(now - polledAt);
-                age.addAge(timestamp, now);
-                if (claim != null) {
-                    // First: what a report point covers has to be held.
-                    gate.arrived(part, claim, metadata.partition(), metadata.offset() + 1);
-                }
-                epoch.acknowledge(place, metadata.offset() + 1);
-            }
-        });
+        hub.send(place, new HubWriter.RecordLoad(to, bytes), timestamp, delivery);
     }
 
     /** It continues where a batch begins; it may have passed markers since its last report. */

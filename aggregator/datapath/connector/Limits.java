@@ -15,7 +15,6 @@ import org.apache.kafka.common.utils.Utils;
 final class Limits implements Serializable {
     private static final long serialVersionUID = 1L;
 
-    private static final int BATCH_OVERHEAD_BYTES = 61;
     /** Attributes, and the deltas of timestamp and offset, 0 in a batch of one record. */
     private static final int RECORD_OVERHEAD_BYTES = 3;
 
@@ -66,8 +65,8 @@ final class Limits implements Serializable {
         int body = RECORD_OVERHEAD_BYTES + at.end - at.keyLengthAt + origin.size()
             + ByteUtils.sizeOfVarint(at.headers + origin.count)
             - ByteUtils.sizeOfVarint(at.headers);
-        return BATCH_OVERHEAD_BYTES + ByteUtils.sizeOfVarint(body) + body > maxBytes ? TOO_LARGE
-                                                                                     : null;
+        return BatchFormat.RECORDS_AT + ByteUtils.sizeOfVarint(body) + body > maxBytes ? TOO_LARGE
+                                                                                       : null;
     }
 
     private String refusal(boolean hasNoKey, long timestamp, long now) {
@@ -86,18 +85,14 @@ final class Limits implements Serializable {
 
     /** The size of a batch with this record alone, uncompressed. */
     static int batchBytes(byte[] key, byte[] value, Headers headers) {
-        int body = RECORD_OVERHEAD_BYTES + field(key) + field(value);
+        int body = RECORD_OVERHEAD_BYTES + Varints.sizeOf(key) + Varints.sizeOf(value);
         int count = 0;
         for (Header header : headers) {
             int name = Utils.utf8Length(header.key());
-            body += ByteUtils.sizeOfVarint(name) + name + field(header.value());
+            body += ByteUtils.sizeOfVarint(name) + name + Varints.sizeOf(header.value());
             count++;
         }
         body += ByteUtils.sizeOfVarint(count);
-        return BATCH_OVERHEAD_BYTES + ByteUtils.sizeOfVarint(body) + body;
-    }
-
-    private static int field(byte[] bytes) {
-        return bytes == null ? 1 : ByteUtils.sizeOfVarint(bytes.length) + bytes.length;
+        return BatchFormat.RECORDS_AT + ByteUtils.sizeOfVarint(body) + body;
     }
 }

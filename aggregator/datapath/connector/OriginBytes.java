@@ -2,7 +2,6 @@ package aggregator.connector;
 
 import java.nio.charset.StandardCharsets;
 import java.util.List;
-import org.apache.kafka.common.utils.ByteUtils;
 
 /**
  * The headers of an origin as the bytes of the record format: what is the same for a whole source
@@ -114,8 +113,8 @@ final class OriginBytes {
     }
 
     private static byte[] field(byte[] content) {
-        byte[] made = new byte[ByteUtils.sizeOfVarint(content.length) + content.length];
-        System.arraycopy(content, 0, made, Varints.put(made, 0, content.length), content.length);
+        byte[] made = new byte[Varints.sizeOf(content)];
+        Varints.put(made, 0, content);
         return made;
     }
 

@@ -1,6 +1,11 @@
 package aggregator.connector;
 
-/** Numbers as Kafka's record format writes them: signs folded in, 7 bits a byte. Pure. */
+import org.apache.kafka.common.utils.ByteUtils;
+
+/**
+ * Numbers as Kafka's record format writes them (signs folded in, 7 bits a byte), and fields with
+ * their length before them. Pure.
+ */
 final class Varints {
     private Varints() {}
 
@@ -16,7 +21,22 @@ final class Varints {
         return place;
     }
 
-    /** The same of 64 bits. */
+    /** Writes a field, which may be null; returns the place behind it. */
+    static int put(byte[] bytes, int at, byte[] field) {
+        if (field == null) {
+            return put(bytes, at, -1);
+        }
+        int place = put(bytes, at, field.length);
+        System.arraycopy(field, 0, bytes, place, field.length);
+        return place + field.length;
+    }
+
+    /** How many bytes a field takes, with its length. */
+    static int sizeOf(byte[] field) {
+        return field == null ? 1 : ByteUtils.sizeOfVarint(field.length) + field.length;
+    }
+
+    /** Writes a number of 64 bits; returns the place behind it. */
     static int put(byte[] bytes, int at, long number) {
         long rest = (number << 1) ^ (number >> 63);
         int place = at;
