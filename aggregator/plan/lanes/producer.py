@@ -32,8 +32,7 @@ CAREFUL_REQUEST_MS = 300_000
 """A broker that hangs for less answers in the end, and nothing is in doubt."""
 
 ZSTD_LEVEL = "1"
-"""Kafka's default of 3 costs the compressor a multiple, for batches that are hardly smaller
-(docs/tuning.md)."""
+"""The cheapest; Kafka's default is 3."""
 
 FOREVER = {"delivery.timeout.ms": str(2**31 - 1), "max.block.ms": str(2**63 - 1)}
 """While the hub is away a producer waits. One that gave a batch up would continue with later ones
