@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import signal
+import sys
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -108,6 +109,13 @@ def pytest_runtest_makereport(
             for name, cluster in found.items():
                 report.sections.append((f"log of {name}", log_tails(cluster)))
     return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name what fails as it fails: a run that is ended before its summary still says so."""
+    if report.failed and SCRATCH is not None:
+        print(f"\nfailed: {report.nodeid} ({report.when})", file=sys.__stdout__, flush=True)
 
 
 @pytest.fixture

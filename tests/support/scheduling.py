@@ -33,6 +33,21 @@ class ByJava(LoadFileScheduling):  # type: ignore[misc]  # without types
         self.workqueue.move_to_end(chosen, last=False)
         super()._assign_work_unit(node)
 
+    def remove_node(self, node: Any) -> str | None:
+        """A process is gone: its other tests run elsewhere, but not the one that cost it.
+
+        Returns that one. xdist runs it again, where it hangs again, until no process is left.
+        """
+        files = self.assigned_work[node]
+        left = ((file, test) for file, tests in files.items() for test in tests if not tests[test])
+        file, fatal = next(left, (None, None))
+        if file is not None:
+            files[file][fatal] = True
+            if all(files[file].values()):
+                del files[file]
+        super().remove_node(node)
+        return fatal
+
 
 def plan_next(waiting: Iterable[str], *, without: bool, root: Path) -> str:
     """The file that a process takes next of these, which are waiting in this order.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,23 @@ INTEGRATION = ROOT / "tests" / "integration"
 UNIT = "tests/unit/test_order.py"
 RUNS, FRAMES = "tests/integration/test_run.py", "tests/spark/test_frames.py"
 KILLS = "tests/integration/test_failpoints.py"
+
+HANGS = """
+import time
+
+def test_before():
+    pass
+
+def test_hangs():
+    while True:
+        try:
+            time.sleep(600)
+        except BaseException:
+            pass
+
+def test_after():
+    pass
+"""
 
 
 def test_the_files_that_run_first_are_there() -> None:
@@ -65,3 +85,31 @@ def test_tests_of_frames_make_sessions_and_those_of_applications_do_not() -> Non
     found = {it.name for it in (ROOT / "tests" / "spark").glob("test_*.py") if is_of_sessions(it)}
     assert "test_frames.py" in found
     assert "test_audit_apart.py" not in found
+
+
+@pytest.mark.slow
+def test_a_test_that_no_signal_ends_costs_its_process_once_and_the_others_run(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nfaulthandler_timeout = 2\nfaulthandler_exit_on_timeout = true\n"
+    )
+    (tmp_path / "conftest.py").write_text(
+        "from support.scheduling import scheduler as pytest_xdist_make_scheduler\n"
+    )
+    (tmp_path / "test_a.py").write_text(HANGS)
+    (tmp_path / "test_b.py").write_text("def test_is_quick():\n    pass\n")
+    run = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "loadfile", "-q", "-rA"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "tests")}
+    environment.pop("PYTEST_XDIST_WORKER", None)
+    ended = subprocess.run(
+        run, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    lines = [line for line in ended.stdout.splitlines() if line.startswith(("PASSED", "FAILED"))]
+    assert sorted(line.split(" - ")[0] for line in lines) == [
+        "FAILED test_a.py::test_hangs",
+        "PASSED test_a.py::test_after",
+        "PASSED test_a.py::test_before",
+        "PASSED test_b.py::test_is_quick",
+    ]
+    assert " in test_hangs\n" in ended.stderr
