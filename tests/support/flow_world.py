@@ -122,6 +122,11 @@ class Tasks:
     ending: bool = False
     active: bool = True
 
+    @property
+    def under_way(self) -> bool:
+        """Whether records were handed over that still arrive: those of stuck partitions do not."""
+        return any(it for sp, it in self.sent.items() if sp not in self.stuck)
+
 
 def running(**settings: Any) -> World:
     """A world in which all is read, and nothing fails but what a test does."""
@@ -210,7 +215,7 @@ class World:
             tasks = self.lanes[name]
             if tasks.active and self.rng.random() < 0.7:
                 tasks.ending = True
-                while any(tasks.sent.values()):
+                while tasks.under_way:
                     self._send(tasks)
                 for sp in tasks.positions:
                     self._left(tasks, sp)
@@ -471,8 +476,7 @@ class World:
                 states[sp] = ReaderState.OUT_OF_RANGE
             elif at >= tasks.until.get(sp, at + 1):
                 states[sp] = ReaderState.DONE
-        under_way = any(it for sp, it in tasks.sent.items() if sp not in tasks.stuck)
-        busy = under_way or not self.busy.isdisjoint(tasks.positions)
+        busy = tasks.under_way or not self.busy.isdisjoint(tasks.positions)
         ended = tasks.active and tasks.ending and not busy
         failure = None if tasks.active else "it broke"
         return LaneSeen(tasks.active, True, ended, failure, states, errors=self.errors)
