@@ -17,8 +17,10 @@ from aggregator.extras.embedded.processes import GuardedProcess
 from aggregator.extras.embedded.topics import create_topic, delete_topic
 from aggregator.extras.embedded.waiting import wait_until
 from aggregator.model.errors import AggregatorError
+from bench.hub_log import Requests
+from bench.job import Job, Tool
 from bench.load import Values, preload
-from bench.tools import BROKER_CONFIG, BROKER_JAVA, Job, Tool
+from bench.tools import BROKER_CONFIG, BROKER_JAVA
 from bench.works import Kind, Work
 
 HUB = "hub"
@@ -50,10 +52,11 @@ class Bed:
         self.work = work
         self.values = Values(work.size, work.values)
         self._tell = tell
+        self.requests = Requests()
         self._clusters = {
             name: EmbeddedCluster(
                 name,
-                java_options=BROKER_JAVA,
+                java_options=(*BROKER_JAVA, *(self.requests.java_options if name == HUB else ())),
                 config=BROKER_CONFIG,
                 hosts=FAR if work.delay_ms and name == work.aliases[0] else HERE,
             )
@@ -97,7 +100,17 @@ class Bed:
             undo.callback(delete_topic, hub, topic)
             folder = Path(tempfile.mkdtemp(prefix="aggregator-bench-"))
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
-            yield Job(f"run{self._number}", topic, servers, hub, folder, self.work)
+            brokers = tuple(it for each in self._clusters.values() for it in each.brokers)
+            yield Job(
+                name=f"run{self._number}",
+                topic=topic,
+                sources=servers,
+                hub=hub,
+                folder=folder,
+                work=self.work,
+                brokers=brokers,
+                requests=self.requests.count,
+            )
 
     def _draw_line(self) -> None:
         """A long line, for the first source to listen at its end. RunFailedError if refused."""

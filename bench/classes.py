@@ -21,7 +21,8 @@ from aggregator.extras.embedded.processes import GuardedProcess
 from aggregator.extras.embedded.topics import NewRecord, create_topic, end_offsets, produce
 from aggregator.extras.embedded.waiting import wait_until
 from aggregator.model.errors import AggregatorError
-from bench.tools import Job, ours_settings
+from bench.job import Job
+from bench.ours import settings as ours_settings
 from bench.works import WORKS
 
 TOPIC = "classes"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 
 from bench.bed import POLL_SECONDS, STALL_SECONDS, START_SECONDS, RunFailedError, Tell, check_alive
+from bench.hub_log import batches_of
+from bench.job import Job, Tool
 from bench.measure import Outcome, Sample, check, throughput
 from bench.read import Ends, values_of
-from bench.tools import Job, Tool, running
+from bench.tools import running
 from bench.usage import cpu_seconds
 
 TELL_SECONDS = 10.0
@@ -20,6 +22,7 @@ def copy(tool: Tool, job: Job, tell: Tell) -> Outcome:
     expected = sum(sent.values())
     ends = Ends(job.hub, job.topic, partitions)
     samples = [Sample(0.0, 0)]
+    requests = job.requests() if job.requests else 0
     began = told = moved = time.monotonic()
     with running(tool, job) as child:
         while samples[-1].records < expected:
@@ -28,7 +31,8 @@ def copy(tool: Tool, job: Job, tell: Tell) -> Outcome:
             now, total = time.monotonic(), ends.total()
             if total > samples[-1].records:
                 moved = now
-            samples.append(Sample(now - began, total, cpu_seconds(child.pid)))
+            brokers = sum(cpu_seconds(it.pid) for it in job.brokers)
+            samples.append(Sample(now - began, total, cpu_seconds(child.pid), brokers))
             if now - told >= TELL_SECONDS:
                 told = now
                 tell(f"  {now - began:5.0f} s: {total:,} of {expected:,} in the hub")
@@ -44,5 +48,8 @@ def copy(tool: Tool, job: Job, tell: Tell) -> Outcome:
     rate, start = values["records_per_second"], values["startup_seconds"]
     cpu = values["cpu_per_million"]
     tell(f"  {rate:,.0f} records/s, {cpu:.1f} CPU s per million, start {start:.1f} s; counting")
+    if job.requests:
+        values["records_per_request"] = expected / (job.requests() - requests)
+        values |= batches_of(job.brokers[-1].home / "data", job.topic).figures()
     found = check(sent, values_of(job.hub, job.topic, partitions))
     return Outcome(values, notes, found)

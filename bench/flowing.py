@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 
 from bench.bed import STALL_SECONDS, START_SECONDS, Tell, let_work, wait_for
+from bench.job import Job, Tool
 from bench.load import Values, steady
 from bench.measure import OURS, Outcome, check, latencies
 from bench.read import LATE_MS, Tail, values_of
-from bench.tools import Job, Tool, running, start
+from bench.tools import running, start
 from bench.usage import cpu_seconds, members, memory_bytes
 
 MIB = 2**20

@@ -17,9 +17,14 @@ OURS = "aggregator"
 THEIRS = "MirrorMaker 2"
 THEIRS_EXACTLY = "MirrorMaker 2, exactly once"
 THEIRS_DEFAULTS = "MirrorMaker 2, defaults"
+MIRROR_1 = "MirrorMaker 1"
+STOCK_SPARK = "Spark's Kafka source and sink"
 LOOP = "plain loop"
 LOOP_ORIGIN = "plain loop, five headers"
-"""The loop with what tells a record's origin: the limit of a copier that tells it."""
+"""The loop with a record's origin: the limit of a copier that makes objects and says it."""
+FRANZ_LOOP = "franz-go loop, five headers"
+BATCH_LOOP = "batch loop, five headers"
+"""Copies the bytes of batches: the limit of what this project does."""
 
 SHARES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999}
 HIGHER, LOWER = "higher", "lower"
@@ -27,6 +32,11 @@ HIGHER, LOWER = "higher", "lower"
 LABELS = {
     "records_per_second": ("records/s, first to last record in the hub", HIGHER),
     "cpu_per_million": ("CPU seconds per million records", LOWER),
+    "brokers_cpu_per_million": ("CPU seconds of the brokers per million records", LOWER),
+    "records_per_request": ("records of a request to the hub", HIGHER),
+    "records_per_batch": ("records of a batch in the hub", HIGHER),
+    "batch_kib": ("size of a batch in the hub, KiB", HIGHER),
+    "bytes_per_record": ("bytes of a record in the hub, compressed", LOWER),
     "startup_seconds": ("launch to first record, s", LOWER),
     "p50_ms": ("latency p50, ms", LOWER),
     "p95_ms": ("latency p95, ms", LOWER),
@@ -57,12 +67,13 @@ class Goal(NamedTuple):
 class Sample(NamedTuple):
     """How many records the hub topic held at a moment, in seconds since the tool's launch.
 
-    `cpu` is what the tool's processes had used by then, in seconds.
+    `cpu` is what the tool's processes had used by then, in seconds, and `brokers` all brokers.
     """
 
     seconds: float
     records: int
     cpu: float = 0.0
+    brokers: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +150,7 @@ def throughput(samples: Iterable[Sample], expected: int) -> dict[str, float]:
     return {
         "records_per_second": records / (last.seconds - first.seconds),
         "cpu_per_million": (last.cpu - first.cpu) / records * 1e6,
+        "brokers_cpu_per_million": (last.brokers - first.brokers) / records * 1e6,
         "startup_seconds": first.seconds,
     }
 

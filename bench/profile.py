@@ -24,15 +24,21 @@ import yaml
 from aggregator.datapath.jars import java_command
 from aggregator.plan.lanes.memory import DEFAULT_HEAP, HEAP
 from bench.bed import Bed, Tell
+from bench.job import Job
 from bench.measure import OURS
+from bench.ours import settings as ours_settings
 from bench.rounds import run_one
-from bench.tools import TOOLS, Job, ours_settings
+from bench.tools import TOOLS
 from bench.usage import members
 from bench.works import WORKS, Kind, Work
 
 PERIOD_SECONDS = 0.25
-SENDS = "aggregator.connector.LaneTask.send"
-"""While frames of this are sampled, records flow."""
+SENDS = re.compile(r"aggregator\.connector\.(LaneTask\.send|HubBatches\.)")
+"""While such frames are sampled, records flow."""
+CPU_TIME = "jdk.CPUTimeSample#enabled=true,jdk.CPUTimeSample#throttle=10ms"
+"""Java 25 on Linux samples a thread for each 10 ms of CPU that it takes, in native code as well.
+An older one takes a look at five threads in Java and one in native code: it says too little of
+compression and sockets. It ignores these words."""
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 THREADS = (
@@ -71,8 +77,21 @@ class Sample:
     frames: tuple[str, ...]
 
 
-Ticks = Mapping[tuple[int, int, str], int]
-"""CPU ticks of a thread: process, thread, name."""
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What a thread has used since it began: CPU ticks, and how often it was put on a core."""
+
+    ticks: int
+    wakes: int = 0
+
+
+Threads = Mapping[tuple[int, int, str], Used]
+"""By process, thread and name."""
+WAKERS = 15
+"""As many names of threads are listed, those that wake most first."""
+
+
+NOTHING = Used(0)
 
 
 def thread_kind(name: str) -> str:
@@ -94,13 +113,21 @@ def by_area(samples: Sequence[Sample]) -> Counter[str]:
     return Counter(area_of(it.frames) for it in samples if not WAITS.search(it.frames[0]))
 
 
-def by_thread(before: Ticks, after: Ticks) -> dict[str, float]:
+def by_thread(before: Threads, after: Threads) -> dict[str, float]:
     """CPU seconds by kind of thread, between two looks."""
     hertz = os.sysconf("SC_CLK_TCK")
     found: defaultdict[str, float] = defaultdict(float)
-    for key, ticks in after.items():
-        found[thread_kind(key[2])] += (ticks - before.get(key, 0)) / hertz
+    for key, used in after.items():
+        found[thread_kind(key[2])] += (used.ticks - before.get(key, NOTHING).ticks) / hertz
     return dict(found)
+
+
+def wakes_by_name(before: Threads, after: Threads) -> Counter[str]:
+    """How often threads woke between two looks, by their names without a number at the end."""
+    found: Counter[str] = Counter()
+    for key, used in after.items():
+        found[re.sub(r"[-# ]*\d+$", "", key[2])] += used.wakes - before.get(key, NOTHING).wakes
+    return found
 
 
 def parse(text: str) -> list[Sample]:
@@ -115,19 +142,19 @@ class Watch(threading.Thread):
     def __init__(self, folder: Path) -> None:
         super().__init__(name="bench-watch", daemon=True)
         self._folder = folder
-        self.looks: list[tuple[float, Ticks]] = []
+        self.looks: list[tuple[float, Threads]] = []
 
     def run(self) -> None:
         """Look until the tool was there and is gone."""
         while True:
             group = self._group()
             if group is not None:
-                self.looks.append((time.time(), _ticks(group)))
+                self.looks.append((time.time(), _threads(group)))
             elif self.looks:
                 return
             time.sleep(PERIOD_SECONDS)
 
-    def at(self, when: float) -> Ticks:
+    def at(self, when: float) -> Threads:
         """The look that is nearest to a moment."""
         return min(self.looks, key=lambda it: abs(it[0] - when))[1]
 
@@ -144,16 +171,18 @@ class Watch(threading.Thread):
         return None
 
 
-def _ticks(group: int) -> Ticks:
+def _threads(group: int) -> Threads:
     found = {}
     for pid in members(group):
         for path in Path(f"/proc/{pid}/task").glob("*/stat"):
             try:
                 name, _, rest = path.read_text().partition("(")[2].rpartition(")")
+                slices = path.with_name("schedstat").read_text().split()
             except OSError:
                 continue
             fields = rest.split()
-            found[pid, int(path.parent.name), name] = int(fields[11]) + int(fields[12])
+            ticks = int(fields[11]) + int(fields[12])
+            found[pid, int(path.parent.name), name] = Used(ticks, int(slices[2]))
     return found
 
 
@@ -161,7 +190,7 @@ def profile(work: Work, folder: Path, tell: Tell) -> str:
     """The tables of one work, as Markdown. ValueError when the run was not perfect."""
     recording = folder / f"{work.name}.jfr"
 
-    recorder = f"-XX:StartFlightRecording=filename={recording},settings=profile"
+    recorder = f"-XX:StartFlightRecording=filename={recording},settings=profile,{CPU_TIME}"
 
     def command(job: Job) -> list[str]:
         settings = {
@@ -192,7 +221,8 @@ def profile(work: Work, folder: Path, tell: Tell) -> str:
     samples = parse(printed.stdout)
     begin, end = _window(work, samples, watch)
     within = [it for it in samples if begin <= it.at <= end]
-    return _told(work, run.values, end - begin, by_thread(watch.at(begin), watch.at(end)), within)
+    looks = watch.at(begin), watch.at(end)
+    return _page(work, run.values, end - begin, looks, within)
 
 
 def _window(work: Work, samples: Sequence[Sample], watch: Watch) -> tuple[float, float]:
@@ -200,20 +230,21 @@ def _window(work: Work, samples: Sequence[Sample], watch: Watch) -> tuple[float,
     if work.kind is Kind.IDLE:
         end = watch.looks[-1][0] - 5
         return end - work.seconds, end
-    sends = [it.at for it in samples if SENDS in it.frames]
+    sends = [it.at for it in samples if any(SENDS.match(frame) for frame in it.frames)]
     if not sends:
         raise ValueError(f"{work.name}: the recorder has seen no record sent")
     end = max(sends)
     return (end - work.seconds if work.kind is Kind.FLOW else min(sends)), end
 
 
-def _told(
+def _page(
     work: Work,
     values: Mapping[str, float],
     seconds: float,
-    threads: Mapping[str, float],
+    looks: tuple[Threads, Threads],
     samples: Sequence[Sample],
 ) -> str:
+    threads = by_thread(*looks)
     whole = sum(threads.values())
     lines = [f"## {work.name}", "", f"{work.says[0].upper()}{work.says[1:]}.", ""]
     lines += [f"- {name}: {value:,.1f}" for name, value in sorted(values.items())]
@@ -226,6 +257,9 @@ def _told(
     lines += ["", "| samples of Java's threads by the work they were at | share |", "|---|---|"]
     for name, count in counts.most_common():
         lines.append(f"| {name} | {100 * count / counts.total():.0f} % |")
+    lines += ["", "| threads by name, those that wake most first | wakes a second |", "|---|---|"]
+    for name, wakes in wakes_by_name(*looks).most_common(WAKERS):
+        lines.append(f"| {name} | {wakes / seconds:.1f} |")
     return "\n".join([*lines, ""])
 
 

@@ -119,16 +119,21 @@ def _curves(result: Result) -> list[str]:
 
 
 def _medians_table(runs: Sequence[Run], work: Work) -> list[str]:
-    others = work.tools[1:]
-    head = ["median (min - max; runs)", *work.tools, *(f"ratio to {tool}" for tool in others)]
-    lines = [f"| {' | '.join([*head, 'better'])} |", "|---" * (len(head) + 1) + "|"]
-    for measure in measures_of(runs, work.name):
-        found = [spread(runs, work.name, tool, measure) for tool in work.tools]
-        label, better = LABELS[measure]
-        quotients = [ratio(found[0], it) for it in found[1:]]
-        cells = [label, *map(_cell, found)]
-        cells += ["-" if it is None else f"{it:.2f}" for it in quotients]
-        lines.append(f"| {' | '.join([*cells, better])} |")
+    """A row for each tool, and below them what ours is divided by each of the others."""
+    measures = measures_of(runs, work.name)
+    found = {
+        tool: [spread(runs, work.name, tool, measure) for measure in measures]
+        for tool in work.tools
+    }
+    heads = [f"{LABELS[it][0]} ({LABELS[it][1]} is better)" for it in measures]
+    lines = [f"| median (min - max; runs) | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    for tool, spreads in found.items():
+        lines.append(f"| {' | '.join([tool, *map(_cell, spreads)])} |")
+    ours = found[work.tools[0]]
+    for tool in work.tools[1:]:
+        quotients = [ratio(*both) for both in zip(ours, found[tool], strict=True)]
+        cells = ["-" if it is None else f"{it:.2f}" for it in quotients]
+        lines.append(f"| {' | '.join([f'{work.tools[0]} / {tool}', *cells])} |")
     return lines
 
 

@@ -25,8 +25,9 @@ from aggregator.extras.embedded.processes import GuardedProcess
 from aggregator.extras.embedded.topics import create_topic, end_offsets
 from aggregator.extras.embedded.waiting import wait_until
 from aggregator.model.errors import AggregatorError
+from bench.job import Job
 from bench.load import Values, steady
-from bench.tools import Job, ours_settings
+from bench.ours import settings as ours_settings
 from bench.usage import cpu_seconds, members
 from bench.works import WORKS
 

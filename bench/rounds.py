@@ -14,9 +14,10 @@ from aggregator.model.errors import AggregatorError
 from bench.bed import Bed, Tell
 from bench.copying import copy
 from bench.flowing import flow, idle, kill
+from bench.job import Job, Tool
 from bench.load import Values
 from bench.measure import LOOP, Outcome, Run
-from bench.tools import TOOLS, Job, Tool
+from bench.tools import TOOLS
 from bench.works import Kind, Work
 
 LOG_LINES = 30

@@ -21,10 +21,12 @@ from typing import Any
 import yaml
 
 from bench.bed import POLL_SECONDS, START_SECONDS, Bed, RunFailedError, check_alive
+from bench.job import Job, Tool
 from bench.load import Values
 from bench.measure import OURS, Sample, throughput
+from bench.ours import settings as ours_settings
 from bench.read import Ends, values_of
-from bench.tools import TOOLS, Job, Tool, ours_settings, running
+from bench.tools import TOOLS, running
 from bench.usage import cpu_seconds
 from bench.works import WORKS
 

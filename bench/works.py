@@ -7,9 +7,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from bench.measure import (
+    BATCH_LOOP,
+    FRANZ_LOOP,
     LOOP,
     LOOP_ORIGIN,
+    MIRROR_1,
     OURS,
+    STOCK_SPARK,
     THEIRS,
     THEIRS_DEFAULTS,
     THEIRS_EXACTLY,
@@ -70,7 +74,16 @@ def _theirs(**factors: float) -> tuple[Goal, ...]:
     return tuple(Goal(measure, THEIRS, factor) for measure, factor in factors.items())
 
 
-FULL_SPEED = (OURS, THEIRS, LOOP, LOOP_ORIGIN)
+FULL_SPEED = (
+    OURS,
+    THEIRS,
+    MIRROR_1,
+    STOCK_SPARK,
+    LOOP,
+    LOOP_ORIGIN,
+    FRANZ_LOOP,
+    BATCH_LOOP,
+)
 
 WORKS: dict[str, Work] = {
     work.name: work
@@ -80,8 +93,8 @@ WORKS: dict[str, Work] = {
             "2 sources of 6 partitions into 4, records of 1 kB, no compression",
             Kind.COPY,
             (
-                *_theirs(records_per_second=1.5, cpu_per_million=0.55),
-                Goal("records_per_second", LOOP, 0.7),
+                *_theirs(records_per_second=2.5, cpu_per_million=0.35),
+                Goal("records_per_second", FRANZ_LOOP, 0.8),
             ),
             FULL_SPEED,
             compression="none",
@@ -91,8 +104,9 @@ WORKS: dict[str, Work] = {
             "the same with records of 100 bytes and lz4",
             Kind.COPY,
             (
-                *_theirs(records_per_second=1.7, cpu_per_million=0.55),
-                Goal("records_per_second", LOOP, 0.55),
+                *_theirs(records_per_second=3.5, cpu_per_million=0.3),
+                Goal("records_per_second", LOOP_ORIGIN, 2.5),
+                Goal("records_per_second", FRANZ_LOOP, 1.1),
             ),
             FULL_SPEED,
             size=100,
@@ -102,7 +116,11 @@ WORKS: dict[str, Work] = {
             "copy-json",
             "the same with 1 kB of JSON, zstd at the sources and at the hub",
             Kind.COPY,
-            _theirs(records_per_second=1.3),
+            (
+                *_theirs(records_per_second=1.9, cpu_per_million=0.5),
+                Goal("records_per_second", FRANZ_LOOP, 1.0),
+            ),
+            FULL_SPEED,
             compression="zstd",
             values="json",
         ),
@@ -110,20 +128,20 @@ WORKS: dict[str, Work] = {
             "flow-1k",
             "latency at 1,000 records/s, and a cold start",
             Kind.FLOW,
-            _theirs(p50_ms=0.6, p99_ms=0.8, p999_ms=1.0, cpu_per_million=0.85, startup_seconds=0.7),
+            _theirs(p50_ms=0.6, p99_ms=0.8, p999_ms=1.0, cpu_per_million=0.7, startup_seconds=0.7),
         ),
         Work(
             "flow-10k",
             "latency at 10,000 records/s",
             Kind.FLOW,
-            _theirs(p99_ms=0.7, p999_ms=1.0),
+            _theirs(p99_ms=0.35, p999_ms=1.0),
             rate=10_000.0,
         ),
         Work(
             "flow-200-partitions",
             "latency of 2 sources with 100 partitions each, 2,000 records/s",
             Kind.FLOW,
-            _theirs(p99_ms=0.33, p999_ms=0.5, memory_mib=0.5),
+            _theirs(p99_ms=0.23, p999_ms=0.5, memory_mib=0.45),
             partitions=100,
             hub_partitions=100,
             rate=2_000.0,
@@ -143,7 +161,7 @@ WORKS: dict[str, Work] = {
             "flow-1000-partitions",
             "latency of 5 sources with 200 partitions each, 2,000 records/s in all",
             Kind.FLOW,
-            _theirs(p50_ms=0.35, p99_ms=0.8, cpu_per_million=0.7, memory_mib=0.65),
+            _theirs(p50_ms=0.35, p99_ms=0.6, cpu_per_million=0.6, memory_mib=0.6),
             sources=5,
             partitions=200,
             hub_partitions=200,
@@ -154,7 +172,7 @@ WORKS: dict[str, Work] = {
             "idle",
             "2 sources with 100 partitions each, and nothing arrives",
             Kind.IDLE,
-            _theirs(cpu_percent=0.5, memory_mib=0.5),
+            _theirs(cpu_percent=0.85, memory_mib=0.5),
             partitions=100,
             hub_partitions=100,
             warm_up=45.0,

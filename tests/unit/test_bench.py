@@ -14,11 +14,13 @@ from aggregator.config.kafka_settings import DEFAULTS, ENFORCED
 from aggregator.config.schema import StreamConfig
 from bench.bed import Bed, RunFailedError
 from bench.files import new_files, write
+from bench.hub_log import batches_of
+from bench.job import Job
 from bench.line import turned
 from bench.load import Values
 from bench.measure import (
+    FRANZ_LOOP,
     LOOP,
-    LOOP_ORIGIN,
     OURS,
     THEIRS,
     Check,
@@ -36,7 +38,7 @@ from bench.measure import (
 )
 from bench.report import Result, to_json, to_markdown
 from bench.rounds import run_works
-from bench.tools import Job, described
+from bench.tools import described
 from bench.works import GROUPS, WORKS, Kind, chosen
 
 GOOD = Check(4, 4, 0, 0, 0)
@@ -52,10 +54,11 @@ RESULT = Result("2026-01-31", {"cores": 2}, {THEIRS: "4.3.1"}, [WORK], described
 
 def test_throughput_counts_from_the_first_record_to_the_last() -> None:
     samples = [Sample(0, 0), Sample(9, 0, 5), Sample(10, 100, 6), Sample(11, 600), Sample(12, 1100)]
-    samples[-1] = samples[-1]._replace(cpu=9)
+    samples[-1] = samples[-1]._replace(cpu=9, brokers=2)
     assert throughput(samples, 1100) == {
         "records_per_second": 500,
         "cpu_per_million": 3000,
+        "brokers_cpu_per_million": 2000,
         "startup_seconds": 10,
     }
 
@@ -110,15 +113,15 @@ def test_failed_runs_do_not_count() -> None:
 
 def test_both_result_files_say_the_figures_and_the_failures(tmp_path: Path) -> None:
     page, tree = to_markdown(RESULT), json.loads(to_json(RESULT))
-    assert (
-        "| 2,000 (1,000 - 3,000; 2) | 1,000 (1,000 - 1,000; 1) | - | - | 2.00 | - | - | higher |"
-        in page
-    )
+    assert f"| {OURS} | 2,000 (1,000 - 3,000; 2) |" in page
+    assert f"| {THEIRS} | 1,000 (1,000 - 1,000; 1) |" in page
+    assert f"| {OURS} / {THEIRS} | 2.00 |" in page
+    assert f"| {OURS} / {LOOP} | - |" in page
     assert "round 2, MirrorMaker 2: ended by itself with code 1" in page
-    assert f"| {THEIRS} | 2.00 | at least 1.5 | yes |" in page
-    assert f"| {LOOP} | - | at least 0.7 | not measured |" in page
+    assert f"| {THEIRS} | 2.00 | at least 2.5 | no |" in page
+    assert f"| {FRANZ_LOOP} | - | at least 0.8 | not measured |" in page
     ratios = tree["summary"]["copy-1k"]["records_per_second"]["ratios"]
-    assert ratios == {THEIRS: 2, LOOP: None, LOOP_ORIGIN: None}
+    assert ratios == {tool: 2 if tool == THEIRS else None for tool in WORK.tools[1:]}
     assert len(tree["runs"]) == len(RUNS)
     assert tree["settings"][THEIRS]["hub.producer.acks"] == "all"
     assert tree["settings"][THEIRS]["hub.producer.compression.type"] == "none"
@@ -226,3 +229,27 @@ def test_the_others_have_our_producers_but_for_compression() -> None:
     for name, value in {**DEFAULTS["producer"], **ENFORCED["producer"]}.items():
         expected = "none" if name == "compression.type" else value
         assert theirs[f"hub.producer.{name}"] == expected
+
+
+def test_batches_are_counted_as_the_hub_keeps_them(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "orders-0"
+    folder.mkdir(parents=True)
+
+    def batch(records: int, body: int, attributes: int = 0) -> bytes:
+        made = bytearray(61 + body)
+        made[8:12] = (49 + body).to_bytes(4)
+        made[22] = attributes
+        made[57:61] = records.to_bytes(4)
+        return bytes(made)
+
+    marker = batch(1, 17, 0x20)
+    written = batch(3, 1000) + marker + batch(5, 963) + bytes(4096)
+    (folder / "00000000000000000000.log").write_bytes(written)
+    found = batches_of(tmp_path / "data", "orders")
+    assert found == (2, 8, 2085)
+    assert found.figures() == {
+        "records_per_batch": 4,
+        "batch_kib": 2085 / 2 / 1024,
+        "bytes_per_record": 2085 / 8,
+    }
+    assert batches_of(tmp_path / "data", "payments").figures() == {}

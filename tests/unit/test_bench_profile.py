@@ -10,11 +10,13 @@ from bench.profile import (
     OTHER_AREAS,
     OTHER_THREADS,
     Sample,
+    Used,
     area_of,
     by_area,
     by_thread,
     parse,
     thread_kind,
+    wakes_by_name,
 )
 
 READ = ("org.apache.kafka.common.record.DefaultRecord.readFrom", "a.B.c")
@@ -59,9 +61,13 @@ def test_a_thread_that_waits_in_native_code_does_no_work() -> None:
 
 def test_cpu_is_what_was_added_between_two_looks() -> None:
     hertz = os.sysconf("SC_CLK_TCK")
-    before = {(1, 1, "python3"): 10, (1, 2, "gone"): 5}
-    after = {(1, 1, "python3"): 10 + hertz, (1, 3, "python3"): 2 * hertz}
-    assert by_thread(before, after) == {"Python: turns, probes, commits": 3.0}
+    before = {(1, 1, "python3"): Used(10, 3), (1, 2, "gone"): Used(5)}
+    after = {(1, 1, "python3"): Used(10 + hertz, 7), (1, 3, "rdk:broker-1"): Used(2 * hertz, 5)}
+    assert wakes_by_name(before, after) == {"python": 4, "rdk:broker": 5}
+    assert by_thread(before, after) == {
+        "Python: turns, probes, commits": 1.0,
+        "Python: librdkafka (probes)": 2.0,
+    }
 
 
 def test_what_the_recorder_is_read_as() -> None:

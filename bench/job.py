@@ -1,0 +1,96 @@
+"""What a run is of, and what every tool under test has in common: clients, heap, how it is asked.
+
+Same heap, acknowledgements, compression, batches, isolation and interval between stored positions.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from aggregator.config.kafka_settings import DEFAULTS, ENFORCED
+from aggregator.datapath.jars import java_command
+from aggregator.extras.embedded.broker import Broker
+from aggregator.extras.embedded.broker_settings import LOG4J, render_properties
+from aggregator.plan.lanes.memory import DEFAULT_HEAP
+from aggregator.plan.lanes.producer import ZSTD_LEVEL
+from bench.works import Work
+
+BY_SIGTERM = frozenset({0, 143})
+"""A JVM that ends by SIGTERM, its hooks done, says 143."""
+
+PRODUCER: Mapping[str, str] = {
+    **DEFAULTS["producer"],
+    **ENFORCED["producer"],
+    # Connect's own default is 1; with idempotence 5 keep the order as well.
+    "max.in.flight.requests.per.connection": "5",
+}
+"""Producers of the others get what this project's producers have."""
+
+CONSUMER: Mapping[str, str] = {
+    "auto.offset.reset": "earliest",
+    "isolation.level": "read_committed",
+    "max.poll.records": "5000",
+    "max.partition.fetch.bytes": "8388608",
+    "fetch.max.bytes": "67108864",
+    # Not so small that a long line stands still.
+    "receive.buffer.bytes": "-1",
+}
+"""Consumers of the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one run copies: a topic of every source (alias -> servers) into the same at the hub."""
+
+    name: str
+    topic: str
+    sources: Mapping[str, str]
+    hub: str
+    folder: Path
+    work: Work
+    brokers: tuple[Broker, ...] = ()
+    """Those of all clusters, the hub's last."""
+    requests: Callable[[], int] | None = None
+    """How many Produce requests the hub has answered so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool: how to start it, how it ends when asked to, whether it keeps partition ids."""
+
+    name: str
+    settings: Callable[[Job], Mapping[str, object]]
+    command: Callable[[Job], list[str]]
+    good_exits: frozenset[int]
+    keeps_partitions: bool = False
+
+    def hub_partitions(self, work: Work) -> int:
+        """The partitions of its hub topic."""
+        return work.partitions if self.keeps_partitions else work.hub_partitions
+
+
+def producer(job: Job) -> dict[str, str]:
+    """The producer's settings of the others: this project's, with the level of zstd it has."""
+    settings = {**PRODUCER, "compression.type": job.work.compression}
+    if job.work.compression == "zstd":
+        settings["compression.zstd.level"] = ZSTD_LEVEL
+    return settings
+
+
+def properties(job: Job, name: str, settings: Mapping[str, str]) -> Path:
+    """The file of a client's settings, in the folder of the run."""
+    file = job.folder / f"{name}.properties"
+    file.write_text(render_properties(settings), "utf-8")
+    return file
+
+
+def java(job: Job, files: list[Path]) -> list[str]:
+    """Java with the heap that each tool has, and a class path."""
+    log4j = job.folder / "log4j2.properties"
+    # MirrorMaker ends by its shutdown hook, and its last words are worth having.
+    log4j.write_text(LOG4J, "utf-8")
+    options = [f"-Xmx{DEFAULT_HEAP}", f"-Dlog4j2.configurationFile={log4j}"]
+    return [java_command(), *options, "-cp", os.pathsep.join(map(str, files))]
