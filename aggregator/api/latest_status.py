@@ -48,6 +48,9 @@ class StatusHolder:
         window, moment = timedelta(seconds=WINDOW_SECONDS), _Moment(at, phase, make)
         with self._lock:
             self._latest, kept = moment, self._kept
+            if kept and at < kept[-1].at:
+                # The clock was set back: what was read before gives no rate, for as long as that.
+                kept.clear()
             if not kept or at - kept[-1].at >= window / KEPT:
                 kept.append(moment)
             while len(kept) > 1 and at - kept[1].at >= window:

@@ -208,6 +208,19 @@ def test_the_holder_looks_one_window_back() -> None:
     assert len(holder._kept) <= KEPT + 2
 
 
+@pytest.mark.parametrize("jump", [3600, -3600])
+def test_rates_are_back_a_window_after_the_clock_was_set(jump: int) -> None:
+    holder = StatusHolder()
+    for second in range(100):
+        put(holder, status(second))
+    for second in range(100, 170):
+        put(holder, status(second + jump))
+    latest, earlier = holder.latest(), holder.earlier()
+    assert latest is not None and earlier is not None
+    back = (latest.at - earlier.at).total_seconds()
+    assert WINDOW_SECONDS <= back <= WINDOW_SECONDS * (1 + 1 / KEPT)
+
+
 def test_a_status_is_made_once_and_only_when_it_is_asked_for() -> None:
     holder, made = StatusHolder(), list[int]()
 

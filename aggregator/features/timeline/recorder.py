@@ -49,7 +49,7 @@ class Recorder:
         self._history = history_log(store)
         self._events = events_log(store)
         self._earlier: dict[str, SourceStatus] = {}
-        self._begun: datetime | None = None
+        self._begun: float | None = None
         self._next_row = time.monotonic() + in_force.config.timeline.interval
         self._next_care = time.monotonic() + MAINTAIN_SECONDS
         self._loop = Loop(
@@ -86,7 +86,7 @@ class Recorder:
             self._next_row = time.monotonic() + self._in_force.config.timeline.interval
             self._history.append(self._rows(status))
             self._earlier |= {it.alias: it for it in status.sources}
-            self._begun = status.at
+            self._begun = time.monotonic()
         if not last and time.monotonic() >= self._next_care:
             self._next_care = time.monotonic() + MAINTAIN_SECONDS
             self._maintain()
@@ -100,7 +100,10 @@ class Recorder:
         self.failing = str(error)
 
     def _rows(self, status: Status) -> tuple[HistoryRow, ...]:
-        begun = self._begun or status.started_at
+        begun = status.started_at
+        if self._begun is not None:
+            # Not by the time of day, which may be set meanwhile.
+            begun = status.at - timedelta(seconds=time.monotonic() - self._begun)
         return history_rows(self._earlier, begun, status, self._bounds)
 
     def _save_events(self) -> None:
