@@ -324,3 +324,25 @@ def test_times_that_python_lacks_are_null_however_deep(spark: SparkSession) -> N
     assert row["one"].asDict() == {"n": 1, "at": None}
     assert row["deep"] == [{"k": None}, {"l": date(9999, 12, 31)}]
     assert (row["good"], row["none"]) == (date(2026, 1, 31), None)
+
+
+@pytest.mark.parametrize("schema", [None, "a BIGINT"])
+def test_json_of_a_notebook_is_a_whole_value_as_in_the_tables(
+    spark: SparkSession, schema: str | None
+) -> None:
+    values: dict[bytes, tuple[int | None, str | None]] = {
+        b'{"a": 1}': (1, None),
+        b'{"a": 2} \r\n': (2, None),
+        b'{"a": 3} x': (None, "not JSON"),
+        b'{"a": 4}{"b": 5}': (None, "not JSON"),
+        b'{"a": 5}\x00': (None, "not JSON"),
+        b'{"a": 6': (None, "is no JSON object of this schema"),
+        b'{"c": ' + b"[" * 100 + b"]" * 100 + b"}": (None, "nested in more than 100 levels"),
+    }
+    frame = frame_of(spark, [(it,) for it in values], "value binary")
+    found = decoded(frame, plain_config(), "json", schema=schema)
+    assert found.columns == ["value", "value_decoded", "value_problem"]
+    assert found.schema["value_decoded"].dataType.simpleString() == "struct<a:bigint>"
+    for row in found.collect():
+        number = row["value_decoded"] and row["value_decoded"]["a"]
+        assert (number, row["value_problem"]) == values[bytes(row["value"])]

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from aggregator.config.schema import Config
-from aggregator.datapath.spark.json_fields import by_case
+from aggregator.datapath.spark.json_fields import by_case, why_no_object
 from aggregator.extras.notebook.odd_times import has_odd_time, without_odd_times
 from aggregator.extras.notebook.schemas_of_values import named_by
 from aggregator.features.delta_sink.decoders import text_of
@@ -33,6 +33,7 @@ from aggregator.model.errors import AggregatorError
 Format = Literal["json", "avro", "protobuf", "json_schema", "text"]
 _BAD = f"_not_json_{uuid4().hex}"
 """No record has a field of this name: Spark would read nothing of the frame."""
+_ENDS = f"_ends_{uuid4().hex}"
 _FOUND = "_found"
 _NO_OBJECT = "is no JSON object of this schema"
 _ODD_TIME = "holds a time outside of the years 1 to 9999, which is null here"
@@ -113,7 +114,10 @@ def _json(
     content: Column,
     problem: Column | str = _NO_OBJECT,
 ) -> DataFrame:
-    text = F.try_validate_utf8(text_of(content))
+    # Spark reads one value and passes over what is behind it: that is no JSON, as in the tables.
+    ends = why_no_object(frame.sparkSession, text_of(content).cast("binary"))
+    frame = frame.withColumn(_ENDS, ends)
+    text = F.when(F.col(_ENDS).isNull(), F.try_validate_utf8(text_of(content)))
     if schema is None:
         if frame.isStreaming:
             raise AggregatorError("a live frame needs a schema: schema='id BIGINT, name STRING'")
@@ -134,7 +138,8 @@ def _json(
     # Once as a column: an expression used twice is computed twice.
     done = frame.withColumn(_BAD, found)
     whole = F.when(F.col(_BAD)[_BAD].isNull(), F.col(_BAD).dropFields(_BAD))
-    return _with(done, column, whole, F.lit(problem)).drop(_BAD)
+    why = F.coalesce(F.col(_ENDS), F.lit(problem))
+    return _with(done, column, whole, why).drop(_BAD, _ENDS)
 
 
 def _avro_by_registry(
