@@ -10,13 +10,17 @@ import pytest
 
 from aggregator.model.values import Part, Skip
 from aggregator.plan.lifecycle import commands as c
+from aggregator.plan.lifecycle import lane_changes
 from aggregator.plan.lifecycle.failures import TRIES_ALLOWED
-from aggregator.plan.lifecycle.judge import CREATING
+from aggregator.plan.lifecycle.judge import CREATING, Judgement, judge
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.step import step
+from aggregator.plan.lifecycle.step_context import StepContext
+from aggregator.plan.plan import Plan
+from aggregator.plan.snapshot import Look
 from aggregator.plan.topics.refused_records import NO_ANSWER
 from aggregator.store.checkpoint.start_state import CheckpointState
-from support.flow_world import EU, EU0, EU1, US, World, config_of, running
+from support.flow_world import EU, EU0, EU1, PARTITIONS, US, World, config_of, running
 
 
 def given(world: World, kind: type[Any]) -> list[Any]:
@@ -309,6 +313,30 @@ def test_a_look_that_is_awaited_and_comes_to_nothing_is_asked_for_again() -> Non
     assert state.asked_at == world.now + 1.0 != asked_at
     # Who awaits none asks for none.
     assert step(replace(state, asked_at=None), news, world.now)[1] == ()
+
+
+def test_what_waits_for_its_hub_topic_is_found_once_for_all_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes a look at all of them: of ten thousand, each of them a look, minutes went by."""
+    found, judged = list[int](), list[int]()
+    waiting: Any = vars(Plan)["waiting"]
+
+    def found_of(plan: Plan) -> Any:
+        found.append(1)
+        return waiting.fget(plan)
+
+    def counted(ctx: StepContext, look: Look) -> Judgement:
+        judged.append(1)
+        return judge(ctx, look)
+
+    monkeypatch.setattr(Plan, "waiting", property(found_of))
+    monkeypatch.setattr(lane_changes, "judge", counted)
+    world = World(Random(7))
+    world.calm, world.creating = True, {"orders", "orders.us"}
+    world.until(lambda: all(world.state.at(sp).why == CREATING for sp in PARTITIONS))
+    # By the judgement, and for what begins now.
+    assert 0 < len(found) <= 2 * len(judged)
 
 
 def test_what_waits_for_its_hub_topic_begins_where_it_was_when_that_was_planned() -> None:

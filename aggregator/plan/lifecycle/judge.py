@@ -75,7 +75,9 @@ def judge(ctx: StepContext, look: Look) -> Judgement:
     gaps = _settle(ctx, start, sight)
     out = {sp: why for sp in selected if (why := _out_of(ctx, sp)) is not None}
     doubtful = _doubtful(ctx, look, gaps.positions)
-    stages = _Stages(ctx, look, gaps, holes, unclean, other & selected, out, doubtful)
+    # Found once: of thousands of topics this takes as long as all else here.
+    creating = look.plan.waiting
+    stages = _Stages(ctx, look, gaps, holes, unclean, other & selected, out, doubtful, creating)
     for sp in sorted(selected | set(gaps.held) | set(state.partitions)):
         if ctx.at(sp).stage in STANDING:
             stages.take(sp)
@@ -170,6 +172,7 @@ class _Stages:
     other: set[SourcePartition]
     out: Mapping[SourcePartition, str]
     doubtful: Collection[SourcePartition]
+    creating: frozenset[SourcePartition]
     too_old: bool = False
     """Whether the snapshot is older than something that it would have to show."""
 
@@ -202,7 +205,7 @@ class _Stages:
             return Stage.OUT, self.out[sp]
         if sp in gaps.moves:
             return Stage.HELD, f"it continues at {gaps.moves[sp]} when that is committed"
-        if sp in self.look.plan.waiting:
+        if sp in self.creating:
             return Stage.HELD, CREATING
         if unclean:
             return Stage.UNCLEAN, ""
