@@ -18,7 +18,6 @@ from aggregator.features.gaps.accept import accept_gaps, load_gaps
 from aggregator.features.peek.read_topic import AbsentError, look_at
 from aggregator.features.peek.topic_report import TopicLook
 from aggregator.features.quarantine.ledger import Filter, Ledger
-from aggregator.features.quarantine.open_topic import chosen_of, opened, opened_duplicates
 from aggregator.features.quarantine.quarantined import (
     QuarantinedRecord,
     QuarantineReport,
@@ -26,7 +25,12 @@ from aggregator.features.quarantine.quarantined import (
     quarantine_report,
     retry_rows,
 )
-from aggregator.features.quarantine.reader import QuarantineReader
+from aggregator.features.quarantine.reader import (
+    QuarantineReader,
+    chosen_of,
+    opened,
+    opened_duplicates,
+)
 from aggregator.features.quarantine.retry import Retry, RetryOutcome
 from aggregator.features.timeline.past_queries import read_events
 from aggregator.features.timeline.timeline_report import EventRow

@@ -12,7 +12,7 @@ from aggregator.cli.quarantine import Origins, WouldDo, origins_of, retry_those
 from aggregator.cli.render import Columns, Report, moment_of, table
 from aggregator.features.dedup.duplicates import DroppedReport, dropped_report
 from aggregator.features.quarantine.ledger import Filter
-from aggregator.features.quarantine.open_topic import opened_duplicates
+from aggregator.features.quarantine.reader import opened_duplicates
 from aggregator.plan.topics.quarantine_topics import duplicates_topic
 
 COLUMNS: Columns = {

@@ -13,8 +13,7 @@ from aggregator.cli.options import DryRun, SourceOption, Timeout, duration
 from aggregator.cli.render import Columns, Report, Table, report, table
 from aggregator.config.schema import Config
 from aggregator.features.groups.cutover import cut_over, translate_group
-from aggregator.features.groups.group_list import list_groups
-from aggregator.features.groups.group_report import GroupReport, GroupsReport
+from aggregator.features.groups.group_report import GroupReport, GroupsReport, list_groups
 from aggregator.features.groups.hub_offsets import ApplyRules
 from aggregator.model.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
 

@@ -18,7 +18,7 @@ from aggregator.cli.options import (
 from aggregator.cli.render import Columns, Report, report, table
 from aggregator.features.timeline.past_queries import read_history
 from aggregator.features.timeline.timeline_report import HistoryReport
-from aggregator.status.units import short_duration, size_text
+from aggregator.status.percentiles import short_duration, size_text
 
 COLUMNS: Columns = {
     "until (UTC)": "at",

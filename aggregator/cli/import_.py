@@ -14,9 +14,8 @@ from aggregator.cli.command import Call, command
 from aggregator.cli.config import ConfigOutput
 from aggregator.cli.render import Output, Report, Table, to_json
 from aggregator.cli.set_positions import report_of_moves
-from aggregator.extras.importers.connect_cluster import is_address
 from aggregator.extras.importers.import_report import document_of
-from aggregator.extras.importers.import_request import ImportRequest, finished
+from aggregator.extras.importers.import_request import ImportRequest, finished, is_address
 from aggregator.extras.importers.import_yaml import Finished, Secrets
 from aggregator.features.connectors.mirror_maker_source import Version, version_of
 from aggregator.model.errors import EXIT_CONFIG, EXIT_DONE

@@ -15,8 +15,8 @@ from aggregator.cli.render import Columns, Output, Report, report, show, table
 from aggregator.plan.health.delays import Delay
 from aggregator.status.lag import LagReport, delay_of, only
 from aggregator.status.measure import measure
+from aggregator.status.percentiles import short_duration, size_text
 from aggregator.status.rates import UNKNOWN
-from aggregator.status.units import short_duration, size_text
 
 CLEAR = "\x1b[2J\x1b[H"
 TEXTS = ("position", "log end", "lag", "bytes", "behind")

@@ -15,7 +15,7 @@ from aggregator.cli.render import Output
 from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.config.values import parse_duration
-from aggregator.features.connectors.effective_config import load_effective
+from aggregator.features.connectors.connector_table import load_effective
 from aggregator.features.timeline.minutes import moment_of
 from aggregator.model.errors import ConfigError, Problem
 from aggregator.store.checkpoint.rows import to_millis

@@ -10,7 +10,7 @@ import typer
 from aggregator.cli.command import Call, command
 from aggregator.cli.options import Follow, PartitionOption, check_source
 from aggregator.cli.render import Columns, Output, Report, cell, moment_of, report, table
-from aggregator.features.peek.follow import follow as follow_topic
+from aggregator.features.peek.read_topic import follow as follow_topic
 from aggregator.features.peek.read_topic import look_at
 from aggregator.features.peek.topic_report import PeekedRecord, TopicLook
 

@@ -14,9 +14,8 @@ from aggregator.cli.options import Newest, SourceOption, TopicOption
 from aggregator.cli.render import Columns, Report, moment_of, show, table
 from aggregator.config.schema import Config
 from aggregator.features.quarantine.ledger import Filter, Ledger, LedgerEntry
-from aggregator.features.quarantine.open_topic import chosen_of, opened
 from aggregator.features.quarantine.quarantined import ABSENT, record_of, retry_rows
-from aggregator.features.quarantine.reader import QuarantineReader
+from aggregator.features.quarantine.reader import QuarantineReader, chosen_of, opened
 from aggregator.features.quarantine.records import Origin, RecordState, parse_origin
 from aggregator.features.quarantine.retry import Retry, RetryOutcome
 from aggregator.kafka.admin import ClusterAdmin

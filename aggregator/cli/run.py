@@ -1,9 +1,13 @@
-"""`aggregator run`: run until stopped, or until caught up, and serve the status meanwhile."""
+"""`aggregator run`: run until stopped, or until caught up, and serve the status meanwhile.
+
+What is logged is also kept: history and events are stored beside the run.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -11,7 +15,6 @@ import typer
 
 from aggregator.cli.command import Call, command
 from aggregator.cli.logs import event_log
-from aggregator.cli.recording import recording
 from aggregator.cli.render import Columns, Report, show, table
 from aggregator.cli.serving import serving
 from aggregator.cli.signals import (
@@ -27,11 +30,58 @@ from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.engine.control.commands import Control
 from aggregator.model.errors import EXIT_DONE, EXIT_OTHER
+from aggregator.model.events import Event
 from aggregator.status.schema import Status
 
 if TYPE_CHECKING:
     from aggregator.engine.application import RunResult
     from aggregator.status.view import View
+if TYPE_CHECKING:
+    from aggregator.features.timeline.recorder import Recorder
+    from aggregator.status.view import View
+
+
+Log = Callable[..., None]
+
+
+class Record:
+    """Takes each event of a run, and its newest view."""
+
+    def __init__(self, control: Control, log: Log, mask: Callable[[str], str]) -> None:
+        from aggregator.datapath.connector.reports import bucket_bounds
+        from aggregator.features.timeline.recorder import Recorder
+
+        self.view: View | None = None
+        self._log = log
+        self.recorder: Recorder = Recorder(
+            control.in_force, self._latest, mask, self._logged, bucket_bounds()
+        )
+
+    def take(self, event: Event) -> None:
+        """Log an event, and keep it."""
+        self._logged(event)
+        self.recorder.take(event)
+
+    def _latest(self) -> Status | None:
+        from aggregator.status.assemble import status
+
+        view = self.view
+        return status(view) if view is not None else None
+
+    def _logged(self, event: Event) -> None:
+        self._log(event.kind, event.message, **event.fields)
+
+
+@contextmanager
+def recording(control: Control, log: Log, mask: Callable[[str], str]) -> Iterator[Record]:
+    """What keeps history and events while the block runs; texts go through `mask`."""
+    record = Record(control, log, mask)
+    record.recorder.start()
+    try:
+        yield record
+    finally:
+        record.recorder.stop()
+
 
 Answer = TypeVar("Answer")
 

@@ -22,7 +22,7 @@ from aggregator.config.render import dump
 from aggregator.config.schema import Config
 from aggregator.extras.importers.import_request import ImportRequest, finished
 from aggregator.extras.importers.import_yaml import Finished, Secrets
-from aggregator.features.connectors.effective_config import effective_text
+from aggregator.features.connectors.connector_table import effective_text
 from aggregator.features.positions.change_report import MovesReport
 from aggregator.features.positions.targets import MoveRequest
 from aggregator.model.errors import ConfigError, Problem

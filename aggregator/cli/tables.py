@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from aggregator.cli.render import Columns, Table, table
 from aggregator.model.values import SourceState
 from aggregator.status.from_checkpoint import PositionRow
+from aggregator.status.percentiles import short_duration, size_text
 from aggregator.status.schema import BackfillStatus, SourceStatus, Status
-from aggregator.status.units import short_duration, size_text
 
 
 def sources_table(status: Status) -> Table:

@@ -1,4 +1,4 @@
-"""The config of a source's groups: which consumer groups are kept in sync at the hub."""
+"""The config of what follows a source's readers to the hub: consumer groups and ACLs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ from pydantic import Field
 
 from aggregator.config.node import Node, Seconds
 from aggregator.config.values import patterns
+
+
+class AclSelection(Node):
+    """Whether ACLs of a source's topics are written at the hub."""
+
+    sync: bool = Field(
+        default=False,
+        description="who may read a topic of this source may read the hub topic that it leads to: "
+        "ACLs are added there while it runs, never for more than every source of it allows",
+    )
 
 
 class GroupSelection(Node):

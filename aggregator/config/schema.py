@@ -10,9 +10,8 @@ from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr, field_validator
 
-from aggregator.config.acls import AclSelection
 from aggregator.config.api import ApiConfig
-from aggregator.config.groups import GroupSelection
+from aggregator.config.groups import AclSelection, GroupSelection
 from aggregator.config.node import Alias, Bytes, Node, Seconds, check_start, settings_to_text
 from aggregator.config.rename import Rename, check_rename
 from aggregator.config.schemas import SchemasConfig

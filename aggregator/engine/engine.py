@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from aggregator.config.schema import Config
 from aggregator.datapath.connector.damage import DamageFinder
-from aggregator.engine.commits.known_checkpoint import KnownOf
+from aggregator.engine.commits.observer import KnownOf
 from aggregator.engine.control.commands import Control
 from aggregator.engine.control.execute_command import Steering
 from aggregator.engine.executor import CommandExecutor

@@ -20,7 +20,7 @@ from aggregator.kafka.admin import ClusterAdmin
 from aggregator.kafka.discovery.creation import HubChanges
 from aggregator.kafka.discovery.hub_logs import read_topics
 from aggregator.kafka.discovery.poller import Lookout
-from aggregator.kafka.discovery.replan import settle
+from aggregator.kafka.discovery.prepare import settle
 from aggregator.model.errors import (
     AggregatorError,
     CheckpointConflictError,

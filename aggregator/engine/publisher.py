@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from aggregator.config.schema import Config
 from aggregator.engine.commits.observer import Observer
 from aggregator.engine.control.commands import Control
-from aggregator.features.heartbeats.records import beating
+from aggregator.features.heartbeats.heartbeats import beating
 from aggregator.features.service import EngineProgress, Now
 from aggregator.features.services import Services
 from aggregator.model.values import SourceState

@@ -22,8 +22,7 @@ from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.lanes.lanes import plan_lanes
 from aggregator.plan.lanes.producer import is_local, short_expiry
 from aggregator.plan.lanes.rate_limits import Limit, Pace, plan_pace
-from aggregator.plan.lanes.slots import SlotPlan, plan_slots
-from aggregator.plan.lanes.tasks import tasks_per_source
+from aggregator.plan.lanes.slots import SlotPlan, plan_slots, tasks_per_source
 from aggregator.plan.refusals import NOTHING_REFUSED, LeftOutConfig, Refusals, words_of
 from aggregator.plan.topics.after_apply import facts_after
 from aggregator.plan.topics.heartbeats_topic import plan_heartbeats

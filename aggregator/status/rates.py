@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aggregator.status.units import duration
+from aggregator.status.percentiles import duration
 
 CAUGHT_UP = "caught up"
 GROWING = "growing"

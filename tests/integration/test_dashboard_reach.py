@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Locator, expect
 
+from aggregator.features.timeline.past_queries import history_log
 from aggregator.features.timeline.timeline_report import HistoryRow
-from aggregator.features.timeline.timeline_tables import history_log
 from aggregator.store.state_store import StateStore
 from support.browser import Visitor, visiting
 from support.played import ALIAS, WRITE, played_api

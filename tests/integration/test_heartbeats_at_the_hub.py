@@ -22,7 +22,7 @@ from aggregator.config.schema import Config
 from aggregator.engine.control.commands import Control
 from aggregator.extras.embedded.cluster import EmbeddedCluster
 from aggregator.extras.embedded.topics import admin, create_topic, produce
-from aggregator.features.heartbeats.records import key_of, value_of
+from aggregator.features.heartbeats.heartbeats import key_of, value_of
 from aggregator.features.verify.audit_inputs import look
 from aggregator.features.verify.audit_scope import Scope
 from aggregator.kafka.admin import HUB, open_admin

@@ -16,8 +16,8 @@ from uuid import UUID
 import fastavro
 import pytest
 
+from aggregator.cli.plan import with_schemas
 from aggregator.cli.render import Report
-from aggregator.cli.schemas_ahead import with_schemas
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
 from aggregator.config.schemas import SchemasConfig

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from aggregator.features.delta_sink.decoders import MISFIT
 from aggregator.features.delta_sink.value_columns import EMPTY, plan_columns
-from aggregator.kafka.registry.avro_rows import avro_rows, columns_of
+from aggregator.kafka.registry.avro_columns import avro_rows, columns_of
 from support.frames import frame_of
 
 TOO_DEEP = "is not what schema 7 says: it is nested too deep"

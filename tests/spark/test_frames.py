@@ -14,7 +14,7 @@ from aggregator.datapath.connector.spec import Clients, Reading, render_spec
 from aggregator.datapath.spark.frames import SINK_COLUMNS, plan_readings, to_sink_rows, union_of
 from aggregator.datapath.spark.transform import RECORD_SCHEMA
 from aggregator.model.values import Positions, Route, SourcePartition
-from aggregator.plan.lanes.tasks import deal_tasks
+from aggregator.plan.lanes.slots import deal_tasks
 from support.frames import frame_of
 
 UPPER = "support.transforms:only_even_in_capitals"

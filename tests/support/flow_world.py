@@ -10,7 +10,7 @@ from typing import Any
 
 from aggregator.config import load_text
 from aggregator.config.schema import Config
-from aggregator.engine.commits.known_checkpoint import known_of
+from aggregator.engine.commits.observer import known_of
 from aggregator.model.errors import CheckpointError, ClusterError
 from aggregator.model.values import (
     ClusterFacts,

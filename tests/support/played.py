@@ -19,8 +19,8 @@ from aggregator.config import load_text
 from aggregator.config.schema import Config
 from aggregator.engine.control import commands as engine_control
 from aggregator.engine.control.commands import Control
+from aggregator.features.timeline.past_queries import events_log
 from aggregator.features.timeline.recorder import Recorder
-from aggregator.features.timeline.timeline_tables import events_log
 from aggregator.features.verify.audit_process import AuditRunner
 from aggregator.model.events import Event, LogLevel
 from aggregator.store.state_store import StateStore

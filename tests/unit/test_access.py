@@ -17,7 +17,7 @@ import pytest
 
 from aggregator.api.auth import Right, right_of
 from aggregator.api.latest_status import StatusHolder
-from aggregator.api.local_peers import READINGS, is_same_user
+from aggregator.api.permissions import READINGS, is_same_user
 from aggregator.api.server import ApiServer
 from aggregator.cli.running import Absent, CommandError, command_running, running_status
 from aggregator.config import load_text, masked

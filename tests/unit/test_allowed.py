@@ -11,8 +11,7 @@ import pytest
 from aggregator.config import load_text
 from aggregator.config.allowed import Allowed
 from aggregator.config.kafka_names import READERS
-from aggregator.features.connectors.connector_table import ConnectorTable
-from aggregator.features.connectors.effective_config import load_effective
+from aggregator.features.connectors.connector_table import ConnectorTable, load_effective
 from aggregator.model.errors import ConfigError
 from aggregator.store.state_store import StateStore
 from support.rest import SETS

@@ -10,7 +10,7 @@ from urllib.error import URLError
 import pytest
 
 from aggregator.api import server
-from aggregator.cli.recording import Record
+from aggregator.cli.run import Record
 from aggregator.cli.serving import serving
 from aggregator.config import load_text
 from aggregator.engine.control.commands import Control

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.api.connections import MOST_LINES
 from aggregator.api.request_bodies import MOST_AT_ONCE
+from aggregator.api.server import MOST_LINES
 from aggregator.config.allowed import LOGIN, URLS
 from aggregator.config.files import LOCATIONS
 from aggregator.features.connectors.config_keys import CLASSES, CLIENTS

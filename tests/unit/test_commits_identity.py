@@ -12,8 +12,7 @@ import pytest
 from aggregator.config.in_force import InForce
 from aggregator.datapath.connector.connector import Connector
 from aggregator.datapath.hub_ledger import HubSnapshot
-from aggregator.engine.commits.known_checkpoint import KnownOf
-from aggregator.engine.commits.observer import Observer
+from aggregator.engine.commits.observer import KnownOf, Observer
 from aggregator.model.values import Positions, SourcePartition
 from aggregator.plan.health.suspects import Seen
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable

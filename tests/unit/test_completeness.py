@@ -37,8 +37,15 @@ from aggregator.model.values import (
     TopicFacts,
 )
 from aggregator.plan import Plan, make_plan
-from aggregator.plan.completeness.claims import Claim, Claims, ClaimSight, Laggard, Lost
-from aggregator.plan.completeness.late import REPORTED_MS, LateCounts
+from aggregator.plan.completeness.claims import (
+    REPORTED_MS,
+    Claim,
+    Claims,
+    ClaimSight,
+    Laggard,
+    LateCounts,
+    Lost,
+)
 from aggregator.plan.completeness.marks import CUT, MOST_MARKS, OTHER_LOG, Mark, MarkLedger
 from aggregator.plan.completeness.scope import Feeding, scope_of
 from aggregator.plan.lifecycle.stage import Stage

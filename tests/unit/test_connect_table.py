@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.config.load import AS_WRITTEN
-from aggregator.features.connectors.connector_table import ConnectorTable
-from aggregator.features.connectors.effective_config import load_effective
+from aggregator.features.connectors.connector_table import ConnectorTable, load_effective
 from aggregator.model.errors import CheckpointError
 from aggregator.store.state_store import StateStore
 

@@ -10,7 +10,7 @@ import pytest
 
 from aggregator.config.schema import ClusterConfig
 from aggregator.kafka.credentials import CredentialsError, certificates, client_settings, principal
-from aggregator.kafka.credentials.msk import SIGNER, msk_tokens
+from aggregator.kafka.credentials.rendered_settings import SIGNER, msk_tokens
 from aggregator.model.errors import JarsError
 from support.certificates import KEY_PASSWORD, STORE_PASSWORD, Authority, Issued
 

@@ -15,8 +15,13 @@ import pytest
 from aggregator.config import load_text
 from aggregator.config.schema import Config
 from aggregator.features.heartbeats import heartbeats as heartbeats_module
-from aggregator.features.heartbeats.heartbeats import Heartbeats, HeartbeatWriter
-from aggregator.features.heartbeats.records import beating, key_of, value_of
+from aggregator.features.heartbeats.heartbeats import (
+    Heartbeats,
+    HeartbeatWriter,
+    beating,
+    key_of,
+    value_of,
+)
 from aggregator.features.service import Now
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.model.errors import ConfigError

@@ -24,9 +24,8 @@ from aggregator.extras.importers.import_yaml import Finished, Secrets
 from aggregator.extras.importers.mirror_maker_1_keys import WITHOUT
 from aggregator.features.connectors.mirror_maker_source import NEWEST
 from aggregator.model.errors import ConfigError
-from aggregator.plan.topics.internal_topics import owner_of
 from aggregator.plan.topics.naming import naming_of
-from aggregator.plan.topics.selection import Selection
+from aggregator.plan.topics.selection import Selection, owner_of
 from support.java_tests import asked_of_mirror_maker
 from support.mirror_files import TOPICS, WRITTEN, made_connector, made_file
 

@@ -122,7 +122,7 @@ THREADS: dict[str, int] = {
     "features/child_process.py": 1,
     "features/delta_sink/supervisor.py": 1,
     "features/verify/audit_process.py": 1,
-    "features/verify/job_monitor.py": 1,
+    "features/verify/job.py": 1,
     "kafka/admin/held_client.py": 2,
     "kafka/admin/parallel.py": 1,
     "model/loop.py": 1,

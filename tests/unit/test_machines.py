@@ -10,8 +10,7 @@ import pytest
 from aggregator.datapath.jars import cache_folder, find_java
 from aggregator.datapath.spark import java_options
 from aggregator.datapath.spark.java_options import driver_options, is_noexec
-from aggregator.datapath.spark.jvm import require_name
-from aggregator.datapath.spark.memory_room import memory_limit, require_heap, why_too_small
+from aggregator.datapath.spark.jvm import memory_limit, require_heap, require_name, why_too_small
 from aggregator.model.errors import AggregatorError, JarsError
 from aggregator.plan.lanes.memory import MIB
 

@@ -14,7 +14,7 @@ from aggregator.config import load_text
 from aggregator.extras.embedded.topics import NewRecord
 from aggregator.features.peek.decode_value import MOST_BYTES, decode, shown
 from aggregator.features.peek.interpret import Interpreter
-from aggregator.features.peek.newest_ranges import MOST_PARTITIONS, tails
+from aggregator.features.peek.read_topic import MOST_PARTITIONS, tails
 from aggregator.features.quarantine.records import parse
 from aggregator.kafka.registry import Schema
 from aggregator.model.values import OffsetRange, Raw, TopicPartition

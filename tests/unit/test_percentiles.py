@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.datapath.connector.reports import bucket_bounds
-from aggregator.status.percentiles import percentile
-from aggregator.status.units import duration, short_duration, size_text
+from aggregator.status.percentiles import duration, percentile, short_duration, size_text
 
 BOUNDS = (1, 2, 5, 10)
 

@@ -1,6 +1,6 @@
 """Sick sources: those that have not answered a probe for longer than the deadline."""
 
-from aggregator.plan.health.outages import Probe, sick_sources
+from aggregator.plan.health.stuck import Probe, sick_sources
 
 DEADLINE = 3.0
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.config.schema import Config
-from aggregator.kafka.discovery.replan import Settled, settle
+from aggregator.kafka.discovery.prepare import Settled, settle
 from aggregator.model.values import ClusterFacts, Discovery, TopicFacts
 from aggregator.plan import make_plan
 from aggregator.plan.actions import Action, AlterConfigs, Applied, CreateTopic, GrowTopic

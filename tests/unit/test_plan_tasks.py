@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.model.values import SourcePartition
-from aggregator.plan.lanes.tasks import TASKS_PER_CORE, deal_tasks, tasks_per_source
+from aggregator.plan.lanes.slots import TASKS_PER_CORE, deal_tasks, tasks_per_source
 
 
 @pytest.mark.parametrize(

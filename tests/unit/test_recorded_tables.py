@@ -14,8 +14,8 @@ from aggregator.features.backfill.ranges import Backfill, BackfillPart, Backfill
 from aggregator.features.completeness.claim_table import CompletenessTable
 from aggregator.features.connectors.connector_table import Change, ConnectorTable
 from aggregator.features.dedup.event_table import DedupTable, EventsMark, Rule, TopicLife
+from aggregator.features.timeline.past_queries import events_log, history_log, within
 from aggregator.features.timeline.timeline_report import EventRow, HistoryRow
-from aggregator.features.timeline.timeline_tables import events_log, history_log, within
 from aggregator.features.verify.past_audits import PastAudits
 from aggregator.model.values import LogId, Part, Pause, SourcePartition, TopicPartition
 from aggregator.plan.completeness.claims import Claim, Laggard, Lost

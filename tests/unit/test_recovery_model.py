@@ -21,7 +21,7 @@ from aggregator.datapath.hub_ledger import Ends, HubSnapshot, HubTail
 from aggregator.datapath.spark.lane import LaneQuery
 from aggregator.engine.commits.points import Begun, Bounded, LanePoints, bounded
 from aggregator.model.values import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
-from aggregator.plan.lanes.tasks import deal_tasks
+from aggregator.plan.lanes.slots import deal_tasks
 from aggregator.plan.positions.recovery import TailPlan, plan_skips, plan_tail, recovered_positions
 from aggregator.status.view import LaneProgress
 from aggregator.store.checkpoint.identity import Identity

@@ -14,8 +14,7 @@ from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.engine.application import RunResult, run
 from aggregator.engine.control.commands import Control
-from aggregator.features.connectors.connector_table import ConnectorTable
-from aggregator.features.connectors.effective_config import load_effective
+from aggregator.features.connectors.connector_table import ConnectorTable, load_effective
 from aggregator.model.errors import AggregatorError, ClusterError
 from aggregator.model.events import Event
 from aggregator.status.assemble import status

@@ -9,12 +9,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.features.delta_sink.behind_since import (
-    MOST_LOOKS,
-    LogSeen,
-    plan_seen,
-    seconds_behind,
-)
 from aggregator.features.delta_sink.landed_commits import (
     PROPERTY,
     Cloned,
@@ -40,6 +34,12 @@ from aggregator.features.delta_sink.next_batch import (
     plan_limit,
     plan_rest,
     reached,
+)
+from aggregator.features.delta_sink.topic_progress import (
+    MOST_LOOKS,
+    LogSeen,
+    plan_seen,
+    seconds_behind,
 )
 from aggregator.features.delta_sink.value_columns import EMPTY, Struct, count_columns, plan_columns
 from aggregator.model.values import OffsetRange

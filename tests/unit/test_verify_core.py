@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from aggregator.features.backfill.ranges import BackfillPart
+from aggregator.features.verify.audit import damaged_place
 from aggregator.features.verify.audit_scope import (
     NO_END,
     AuditSight,
@@ -18,7 +19,6 @@ from aggregator.features.verify.audit_scope import (
     Window,
     plan_windows,
 )
-from aggregator.features.verify.damaged import damaged_place
 from aggregator.features.verify.hub_ranges import (
     Accounted,
     accounted_backfills,

@@ -21,7 +21,7 @@ from aggregator.model.errors import CheckpointConflictError, HeldError
 from aggregator.plan.lease import EXECUTORS_QUIET_SECONDS, Life, Moment, Tried
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.lease import process
-from aggregator.store.lease.clock import now
+from aggregator.store.lease.conflict import now
 from aggregator.store.lease.lease import NEVER_AGAIN, Lease, LockTitle, TableTitle
 from aggregator.store.lease.lock import (
     LOCK,

@@ -1,12 +1,15 @@
-"""Starts the driver's JVM, which needs no plan and can come early."""
+"""Starts the driver's JVM, early, as no plan is needed, where its heap has room.
+
+Linux ends a process that needs more than its container has, and says nothing to it.
+"""
 
 from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pyspark import SparkConf, SparkContext
 
@@ -15,10 +18,74 @@ from aggregator.datapath.connector.build import connector_jar
 from aggregator.datapath.jars import HOME_VARIABLE, cache_folder, jars, spark_home, spark_java_home
 from aggregator.datapath.spark.class_archive import class_archive, launcher_words
 from aggregator.datapath.spark.gateway import CLASS_PATH, PORT, quick_command, start_quickly
-from aggregator.datapath.spark.memory_room import memory_limit, require_heap, why_too_small
 from aggregator.model.errors import AggregatorError
-from aggregator.plan.lanes.memory import heap_of
+from aggregator.plan.lanes.memory import MIB, heap_of
 from aggregator.plan.lanes.producer import is_local
+
+BESIDE = 512 * MIB
+"""What Java needs beside its heap, and Python."""
+SPARK_LEAST = 450 * MIB
+"""Spark does not start with less, and says so in a Java stack trace."""
+LEAST_HEAP = 512 * MIB
+CONTROL = Path("/sys/fs/cgroup")
+OWN_GROUPS, MACHINE = Path("/proc/self/cgroup"), Path("/proc/meminfo")
+V1, V2 = "memory.limit_in_bytes", "memory.max"
+
+
+def memory_limit(
+    control: Path = CONTROL, groups: Path = OWN_GROUPS, machine: Path = MACHINE
+) -> int | None:
+    """The bytes that this process and those beside it may use; None where that cannot be read."""
+    texts = [_text(file) for file in _limit_files(control, _text(groups))]
+    found = [int(it) for it in texts if it.strip().isdigit()]
+    for line in _text(machine).splitlines():
+        if line.startswith("MemTotal:"):
+            found.append(int(line.split()[1]) * 1024)
+    return min(found, default=None)
+
+
+def require_heap(heap: int) -> None:
+    """AggregatorError for a heap with which Spark does not start."""
+    if heap < SPARK_LEAST:
+        raise AggregatorError(
+            f"spark.driver.memory is {heap // MIB} MiB, and Spark does not start with less than "
+            f"{SPARK_LEAST // MIB}: set spark.conf to {{spark.driver.memory: {LEAST_HEAP // MIB}m}}"
+        )
+
+
+def why_too_small(heap: int, limit: int | None) -> str:
+    """What is wrong with such a heap where so much memory is, and the fix; nothing if it fits."""
+    if limit is None or heap + BESIDE <= limit:
+        return ""
+    room = (
+        f"spark.driver.memory is {heap // MIB} MiB, and there are {limit // MIB} MiB of memory here"
+    )
+    fits = (limit - BESIDE) // MIB
+    fix = f"set spark.conf to {{spark.driver.memory: {fits}m}}, or provide more memory"
+    if fits * MIB < LEAST_HEAP:
+        fix = f"provide at least {(BESIDE + LEAST_HEAP) // MIB} MiB"
+    return f"{room}: the kernel may kill Java without a word; {fix}"
+
+
+def _limit_files(control: Path, groups: str) -> Iterator[Path]:
+    """The files with the limits of a process's groups, and of those around them."""
+    for line in groups.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        base, name = (control / "memory", V1) if controllers else (control, V2)
+        own = PurePosixPath(path.lstrip("/"))
+        # A container may see the groups of its host by name, and only its own as files.
+        for each in (own, *own.parents):
+            yield base / each / name
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except OSError:
+        return ""
+
 
 AT_LAUNCH = ("spark.driver.", "spark.master", "spark.jars", "spark.submit.")
 """The settings that a JVM with a local master needs at its launch. All else can wait for the

@@ -25,7 +25,7 @@ from aggregator.datapath.spark.scratch import ScratchFolder
 from aggregator.model.errors import AggregatorError
 from aggregator.model.values import Lane, SchemaIds, Skip, SourcePartition
 from aggregator.plan.lanes.rate_limits import Pace, rate_shares
-from aggregator.plan.lanes.tasks import deal_tasks
+from aggregator.plan.lanes.slots import deal_tasks
 
 BATCH_SECONDS = 600
 """A batch has nothing to do with positions: at its end its tasks only restart."""

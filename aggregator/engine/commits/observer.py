@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from aggregator.config.in_force import InForce
 from aggregator.datapath.connector.connector import Connector
@@ -22,11 +23,13 @@ from aggregator.model.events import EventSink
 from aggregator.model.failpoint import failpoint
 from aggregator.model.loop import FOREVER, Loop
 from aggregator.model.values import Positions, SourcePartition
+from aggregator.plan.lifecycle.inputs import Known
 from aggregator.status.figures import Figures
 from aggregator.status.view import LaneProgress
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.identity import Identity
 from aggregator.store.checkpoint.rows import Checkpoint
+from aggregator.store.checkpoint.start_state import CheckpointState
 
 POLL_SECONDS = 0.5
 READ_SECONDS = 60.0
@@ -220,3 +223,34 @@ class Observer(Commits):
         # Without checkpoints nothing may continue: the engine's thread checks this and stops.
         self.failure = error
         self._loop.end()
+
+
+def known_of(state: CheckpointState) -> Known:
+    """What a checkpoint knows."""
+    return Known(
+        state.remembered(),
+        state.unclean,
+        state.furthest_hub_ends(),
+        state.epoch,
+        not state.entries,
+        state.ends_by_hand(),
+        {alias: snapshot.hub_ends for alias, snapshot in state.doubts.items()},
+    )
+
+
+class KnownOf:
+    """What an observer's checkpoint knows; rebuilt only after a commit."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._state: CheckpointState | None = None
+        self._known = Known()
+
+    def now(self) -> Known:
+        """The same, with the newest positions of what runs."""
+        state = self._observer.state
+        if state is not self._state:
+            self._state = state
+            self._known = known_of(state)
+        positions = self._observer.positions
+        return replace(self._known, remembered=replace(self._known.remembered, positions=positions))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from aggregator.config.schema import Config
-from aggregator.engine.commits.known_checkpoint import known_of
+from aggregator.engine.commits.observer import known_of
 from aggregator.engine.control.pauses import out_of, out_of_parts
 from aggregator.engine.dry_run.first_step import Preview, preview
 from aggregator.kafka.admin import HUB, open_admin

@@ -17,8 +17,7 @@ from aggregator.features.connectors import config_keys as words
 from aggregator.features.connectors.mirror_maker_source import Version, is_name, listed
 from aggregator.features.connectors.to_source import class_of, translate
 from aggregator.model.errors import ConfigError
-from aggregator.plan.topics.internal_topics import owner_of
-from aggregator.plan.topics.selection import Selection
+from aggregator.plan.topics.selection import Selection, owner_of
 
 FILTERS = ("topic.filter.class", "config.property.filter.class", "group.filter.class")
 GROUPS_COMMITTED = "src.consumer.group.id"

@@ -1,24 +1,91 @@
-"""Takes over what another tool has stored: shown first, and set by what sets positions by hand."""
+"""Takes over what another tool has stored: shown first, and set by what sets positions by hand.
+
+The hub's last records are compared with those that the other tool has read last at a source.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 from pydantic import Field
 
 from aggregator.config.schema import Config
-from aggregator.extras.importers.compare_with_hub import beyond
 from aggregator.extras.importers.configs import Stored
+from aggregator.extras.importers.hub_ahead import (
+    Beyond,
+    Copy,
+    hub_partition_of,
+    records_beyond,
+    summed,
+)
 from aggregator.extras.importers.read_stored import stored_positions
 from aggregator.extras.importers.stored_positions import StoredPositions, by_topic, how_far_off
 from aggregator.features.positions.change_report import MovesReport
 from aggregator.features.positions.targets import MoveRequest
-from aggregator.kafka.admin import open_admin
-from aggregator.model.values import SourcePartition
+from aggregator.kafka.admin import HUB, open_admin
+from aggregator.kafka.reader import RangeReader
+from aggregator.model.errors import ClusterError
+from aggregator.model.values import OffsetRange, Raw, SourcePartition, TopicPartition
 from aggregator.status.schema import Document
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.rows import to_moment
+
+MOST_PARTITIONS = 200
+MOST_RECORDS = 5_000
+"""Beyond the position that was stored; who flushes every minute and wrote more stays unknown."""
+MARKERS = 10
+"""The end of a log may be markers of transactions, which are no records."""
+
+
+def beyond(config: Config, positions: Mapping[SourcePartition, int]) -> Beyond:
+    """Compare each partition, as far as the hub's end shows it. Raises nothing."""
+    places = {sp: tp for sp in positions if (tp := hub_partition_of(config, sp)) is not None}
+    chosen = dict(sorted(places.items())[:MOST_PARTITIONS])
+    found: list[tuple[SourcePartition, int | None]] = [
+        (sp, None) for sp in positions if sp not in chosen
+    ]
+    timeout = config.supervision.connect_timeout
+    try:
+        with open_admin(config, HUB) as admin:
+            counts = admin.partition_counts(timeout) if chosen else {}
+            there = [tp for tp in chosen.values() if tp.partition < counts.get(tp.topic, 0)]
+            logs = admin.offsets(there, timeout).ranges if there else {}
+        with RangeReader(config) as reader:
+            for sp, tp in chosen.items():
+                log = logs.get(tp)
+                count = None
+                if log is not None:
+                    count = _of_one(reader, sp, positions[sp], tp, log)
+                found.append((sp, count))
+    except ClusterError:
+        # It is for information only; what matters was read from the clusters before.
+        found = [(sp, None) for sp in positions]
+    return summed(found)
+
+
+def _of_one(
+    reader: RangeReader,
+    sp: SourcePartition,
+    position: int,
+    hub: TopicPartition,
+    log: OffsetRange,
+) -> int | None:
+    end = OffsetRange(max(log.earliest, log.latest - MARKERS), log.latest)
+    last = deque(reader.read_range(HUB, hub, end), maxlen=1)
+    span = OffsetRange(max(0, position - MARKERS), position + MOST_RECORDS)
+    records = reader.read_range(sp.cluster, sp.topic_partition, span)
+    return records_beyond(
+        _content(last[0]) if last else None,
+        [(raw.offset, _content(raw)) for raw in records],
+        position,
+    )
+
+
+def _content(raw: Raw) -> Copy:
+    return Copy(raw.key, raw.value, raw.at_ms)
+
 
 SetPositions = Callable[[MoveRequest], MovesReport]
 """Does a request, or only shows its effect."""

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from aggregator.config.schema import Config
 from aggregator.features.completeness.claim_table import TABLE as COMPLETENESS
-from aggregator.features.timeline.timeline_tables import EVENTS, HISTORY
+from aggregator.features.timeline.past_queries import EVENTS, HISTORY
 from aggregator.features.verify.audit_table import TABLE as AUDITS
 from aggregator.model.errors import CheckpointError
 from aggregator.store.delta import TABLE as CHECKPOINTS

@@ -17,7 +17,7 @@ from aggregator.extras.notebook.decode_columns import Format, decoded
 from aggregator.extras.notebook.delta_frames import read_table
 from aggregator.extras.notebook.record_frames import Offsets, Span, open_session
 from aggregator.features.completeness.claim_table import CompletenessTable
-from aggregator.features.connectors.effective_config import load_effective
+from aggregator.features.connectors.connector_table import load_effective
 from aggregator.features.timeline.minutes import moment_of
 from aggregator.features.timeline.past_queries import read_history
 from aggregator.features.timeline.timeline_report import HistoryRow

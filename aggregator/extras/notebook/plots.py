@@ -16,7 +16,7 @@ from typing import Any
 from aggregator.features.timeline.timeline_report import HistoryRow
 from aggregator.model.errors import AggregatorError
 from aggregator.plan.completeness.claims import Claim
-from aggregator.status.units import short_duration, size_text
+from aggregator.status.percentiles import short_duration, size_text
 
 try:
     from matplotlib.axes import Axes

@@ -14,8 +14,7 @@ from aggregator.features.completeness.claim_keeper import Keeper
 from aggregator.features.service import EngineProgress, Now, Resources, Service
 from aggregator.model.events import EventSink
 from aggregator.model.values import SourcePartition, SourceState
-from aggregator.plan.completeness.claims import Claim, Claims, ClaimSight, Laggard, Lost
-from aggregator.plan.completeness.late import LateCounts
+from aggregator.plan.completeness.claims import Claim, Claims, ClaimSight, Laggard, LateCounts, Lost
 from aggregator.plan.completeness.marks import MarkLedger
 from aggregator.plan.completeness.scope import Feeding, scope_of
 from aggregator.plan.lifecycle.inputs import Measured

@@ -12,8 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from aggregator.config.acls import AclSelection
-from aggregator.config.groups import GroupSelection
+from aggregator.config.groups import AclSelection, GroupSelection
 from aggregator.config.jaas import parse_jaas
 from aggregator.config.keys import nearest
 from aggregator.config.mask import MASK, hide_passwords, is_secret

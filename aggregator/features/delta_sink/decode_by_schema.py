@@ -34,7 +34,7 @@ from aggregator.features.delta_sink.decoders import (
 from aggregator.features.delta_sink.landing_rows import DECODED, ERROR
 from aggregator.features.delta_sink.value_columns import EMPTY, Columns, Struct, plan_columns
 from aggregator.kafka.registry import Schema
-from aggregator.kafka.registry.avro_rows import avro_rows, columns_of
+from aggregator.kafka.registry.avro_columns import avro_rows, columns_of
 from aggregator.kafka.registry.placement import is_translated
 from aggregator.kafka.registry.schemas_of_frame import (
     Written,

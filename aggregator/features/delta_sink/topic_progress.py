@@ -1,22 +1,24 @@
 """One hub topic of a tee: its next batch, its delays after failures, its table maintenance.
 
-Its methods are called by one thread. The work itself is done in pools.
+Its methods are called by one thread. The work itself is done in pools. A poll shows where the log
+ended, and when: the oldest one that has not been reached says since when something waits, at least.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from typing import NamedTuple
 
 from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
 from aggregator.datapath.spark.lane import innermost
-from aggregator.features.delta_sink.behind_since import LogSeen, plan_seen, seconds_behind
 from aggregator.features.delta_sink.decode_by_schema import decoder_of
 from aggregator.features.delta_sink.hub_topics_now import TopicNow
-from aggregator.features.delta_sink.land_batch import Attempt, TableKnown, land
+from aggregator.features.delta_sink.land_batch import Attempt, HubReader, TableKnown, land
 from aggregator.features.delta_sink.landing_table import LandingTable, table_at
 from aggregator.features.delta_sink.next_batch import (
     FIRST_LIMIT,
@@ -26,13 +28,45 @@ from aggregator.features.delta_sink.next_batch import (
     plan_batch,
     plan_limit,
     plan_rest,
+    reached,
 )
-from aggregator.features.delta_sink.read_ranges import HubReader
 from aggregator.features.delta_sink.sink_report import LandedTopic
 from aggregator.features.delta_sink.table_maintenance import Cared, care
 from aggregator.features.delta_sink.value_columns import EMPTY, count_columns
 from aggregator.model.errors import AggregatorError
 from aggregator.model.events import Event, EventSink
+from aggregator.model.values import OffsetRange
+
+MOST_LOOKS = 64
+"""While a topic is far behind, some are dropped: the oldest stays, so nothing seems fresher."""
+
+Logs = Mapping[int, OffsetRange]
+
+
+class LogSeen(NamedTuple):
+    """Where the logs of a topic ended at a moment."""
+
+    at: float
+    ends: Mapping[int, int]
+
+
+def plan_seen(
+    seen: tuple[LogSeen, ...], landed: Landed, logs: Logs, now: float
+) -> tuple[LogSeen, ...]:
+    """The looks that have not been reached, with one of `now`, oldest first."""
+    ends = {partition: log.latest for partition, log in logs.items()}
+    waiting = [it for it in seen if not reached(landed, it.ends, logs)]
+    if not reached(landed, ends, logs) and (not waiting or waiting[-1].ends != ends):
+        waiting.append(LogSeen(now, ends))
+    if len(waiting) > MOST_LOOKS:
+        waiting = [*waiting[:-1:2], waiting[-1]]
+    return tuple(waiting)
+
+
+def seconds_behind(seen: tuple[LogSeen, ...], now: float) -> float:
+    """How long the oldest of what has not landed has waited."""
+    return max(0.0, now - seen[0].at) if seen else 0.0
+
 
 MOST_OVERTAKEN = 2
 """A batch may be overtaken by another writer once; the table is read again after that."""

@@ -26,7 +26,7 @@ from aggregator.features.groups.translate import (
     translated,
 )
 from aggregator.features.quarantine.ledger import Filter, Ledger
-from aggregator.features.quarantine.open_topic import opened
+from aggregator.features.quarantine.reader import opened
 from aggregator.features.quarantine.records import RecordState
 from aggregator.kafka.admin import by_partition, each_cluster
 from aggregator.model.errors import AggregatorError, ClusterError, RefusedError

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from aggregator.features.groups.hub_offsets import GOOD, PlaceVerdict
+from aggregator.config.schema import Config
+from aggregator.features.groups.group_admin import ask_states
+from aggregator.features.groups.hub_offsets import GOOD, PlaceVerdict, matching
+from aggregator.kafka.admin import HUB
 from aggregator.status.schema import Document
 
 
@@ -87,3 +90,30 @@ class GroupReport(Document):
             and not self.refused
             and all(it.verdict in GOOD for it in self.partitions)
         )
+
+
+def list_groups(config: Config, source: str | None) -> GroupsReport:
+    """The groups of all sources, or of one. A cluster that does not answer is in `failed`."""
+    aliases = config.chosen(source)
+    replies = ask_states(config, (HUB, *aliases))
+    found = replies.ok
+    rows = []
+    for alias in aliases:
+        names, groups = found.get(alias, {}), config.sources[alias].groups
+        synced = set(matching(names, groups.wanted, groups.unwanted))
+        for name, state in names.items():
+            at_hub = found.get(HUB, {}).get(name)
+            rows.append(
+                GroupRow(
+                    source=alias,
+                    group=name,
+                    state=state,
+                    synced=name in synced,
+                    hub_state=at_hub,
+                )
+            )
+    return GroupsReport(
+        name=config.name,
+        groups=tuple(sorted(rows, key=lambda row: (row.group, row.source))),
+        failed={alias.strip("()"): str(error) for alias, error in replies.failed.items()},
+    )

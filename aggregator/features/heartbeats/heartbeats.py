@@ -2,19 +2,23 @@
 
 For others to look at only: nothing is ever read from it. They are written by a thread with a
 producer of its own, so that a hub that refuses them, or hangs, delays nothing else.
+
+Their bytes are MirrorMaker 2's (org.apache.kafka.connect.mirror.Heartbeat, Kafka 4.3), structs of
+Kafka's protocol: numbers in network order, and a string as its length in two bytes and its UTF-8
+text.
 """
 
 from __future__ import annotations
 
+import struct
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Self
 
 from confluent_kafka import KafkaError, Producer
 
 from aggregator.config.kafka_settings import ignore
 from aggregator.config.schema import Config
-from aggregator.features.heartbeats.records import key_of, value_of
 from aggregator.features.service import Now, Resources, Service
 from aggregator.kafka.admin import HUB, ClusterAdmin, apply, open_admin
 from aggregator.kafka.admin.client_errors import AUTHORIZATION, text_of
@@ -22,9 +26,41 @@ from aggregator.kafka.credentials import client_settings
 from aggregator.model.errors import ClusterError
 from aggregator.model.events import Event, EventSink
 from aggregator.model.loop import Loop
-from aggregator.model.values import HEARTBEATS_TOPIC
+from aggregator.model.values import HEARTBEATS_TOPIC, SourcePartition, SourceState
 from aggregator.plan.topics.heartbeats_topic import HEARTBEATS_PARTITION, creation, how_to_create
 from aggregator.status.schema import HeartbeatsStatus
+
+TARGET = "hub"
+"""What the hub is called in a heartbeat: the config knows no alias of it."""
+VERSION = 0
+GOING = (SourceState.RUNNING, SourceState.CATCHING_UP)
+
+
+def beating(
+    states: Mapping[str, SourceState], reading: Collection[SourcePartition]
+) -> frozenset[str]:
+    """The sources that get a heartbeat: they answer, and of each a lane reads some partition.
+
+    So one that is paused, silent, refused or not selected gets none, and that says so.
+    """
+    read = {sp.cluster for sp in reading}
+    return frozenset(alias for alias in read if states.get(alias) in GOING)
+
+
+def key_of(source: str, target: str = TARGET) -> bytes:
+    """The key of a heartbeat: {source alias, target alias}."""
+    return _text(source) + _text(target)
+
+
+def value_of(at_ms: int) -> bytes:
+    """The value of a heartbeat: a header {version}, then {timestamp}."""
+    return struct.pack(">hq", VERSION, at_ms)
+
+
+def _text(words: str) -> bytes:
+    content = words.encode()
+    return struct.pack(">h", len(content)) + content
+
 
 EVERY_SECONDS = 1.0
 RETRY_SECONDS = 5.0

@@ -25,7 +25,7 @@ from aggregator.features.dedup.event_table import TABLE as DEDUP
 from aggregator.features.dedup.event_table import DedupTable
 from aggregator.features.delta_sink.sink import on_folder
 from aggregator.features.delta_sink.table_maintenance import care, tables_in
-from aggregator.features.timeline.timeline_tables import EVENTS, HISTORY
+from aggregator.features.timeline.past_queries import EVENTS, HISTORY
 from aggregator.features.verify.audit_table import TABLE as AUDITS
 from aggregator.features.verify.audit_table import trim_audits
 from aggregator.model.errors import EXIT_DONE, EXIT_OTHER, CheckpointError, HeldError

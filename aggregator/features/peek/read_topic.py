@@ -1,24 +1,45 @@
-"""Reads a topic at one cluster: configs, log ranges, its newest records."""
+"""Reads a topic at one cluster: configs, log ranges, its newest records, and each as it comes."""
 
 from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 
 from aggregator.config.mask import mask_text
 from aggregator.config.schema import ClusterConfig, Config
 from aggregator.features.peek.decode_value import MOST_BYTES
 from aggregator.features.peek.interpret import Interpreter
-from aggregator.features.peek.newest_ranges import tails
 from aggregator.features.peek.topic_report import LogSpan, PeekedRecord, TopicLook
 from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
 from aggregator.kafka.admin.client_errors import text_of
 from aggregator.kafka.credentials import reader_settings
 from aggregator.kafka.reader import AssignedReader, open_consumer, to_raw
-from aggregator.model.errors import AggregatorError
+from aggregator.model.errors import AggregatorError, ClusterError
 from aggregator.model.values import OffsetRange, Raw, TopicFacts, TopicPartition
+
+MOST_PARTITIONS = 64
+"""The most partitions to read: those with the most records."""
+
+
+def tails(
+    logs: Mapping[TopicPartition, OffsetRange], records: int
+) -> dict[TopicPartition, OffsetRange]:
+    """Where to read for the newest `records` of a topic.
+
+    Behind the last record there may be markers, so a little more than that is read. Where more
+    offsets than that hold no record (compaction, an aborted transaction), fewer are found.
+    """
+    filled = [
+        (log.latest - log.earliest, tp) for tp, log in logs.items() if log.latest > log.earliest
+    ]
+    most = sorted(filled, key=lambda it: (-it[0], it[1]))[:MOST_PARTITIONS]
+    return {
+        tp: OffsetRange(max(logs[tp].earliest, logs[tp].latest - records - 2), logs[tp].latest)
+        for _, tp in most
+    }
+
 
 SECONDS = 5.0
 """The caller waits for the answer."""
@@ -125,3 +146,25 @@ def _newest(
         notes.append(f"{len(reader.left)} partitions were not read to their end in time")
     newest = sorted(found, key=lambda it: it[:3], reverse=True)
     return [(number, raw) for *_, number, raw in newest], notes
+
+
+def follow(config: Config, look: TopicLook, most: int | None) -> Iterator[PeekedRecord]:
+    """The records that come to these partitions after the look, without an end.
+
+    A cluster that is away for a while is waited for. Raises ClusterError when it refuses.
+    """
+    cluster = config.hub if look.source is None else config.sources[look.source]
+    alias = look.source or "hub"
+    with closing(open_consumer(alias, reader_settings(cluster, "aggregator-look"))) as consumer:
+        starts = {TopicPartition(look.topic, it.partition): it.latest for it in look.partitions}
+        reader = AssignedReader(consumer, starts)
+        while True:
+            polled = reader.poll(POLL_RECORDS)
+            # The registry may be slow each time.
+            interpreter = Interpreter(config, look.source, look.topic, most)
+            for tp, message in polled.records:
+                yield interpreter.show(tp.partition, to_raw(message))
+            for _, error in polled.errors:
+                if not error.retriable():
+                    why = mask_text(text_of(error), config)
+                    raise ClusterError(f"{alias}: {look.topic}: {why}")

@@ -10,8 +10,8 @@ from functools import partial
 from aggregator.config.in_force import InForce
 from aggregator.features.timeline.feed import Feed
 from aggregator.features.timeline.minutes import history_rows
+from aggregator.features.timeline.past_queries import events_log, history_log
 from aggregator.features.timeline.timeline_report import HistoryRow
-from aggregator.features.timeline.timeline_tables import events_log, history_log
 from aggregator.model.events import Event, EventSink
 from aggregator.model.loop import Loop
 from aggregator.status.schema import NOT_BEGUN, SourceStatus, Status

@@ -1,12 +1,16 @@
-"""One verification, from a config and a scope to a report: discover, compare, record."""
+"""One verification, from a config and a scope to a report: discover, compare, record.
+
+A batch that cannot be read costs its own hub topic only.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,15 +27,51 @@ from aggregator.datapath.spark.lane_settings import hub_names
 from aggregator.datapath.spark.reading_session import open_reader
 from aggregator.features.verify.audit_inputs import AuditLook, look
 from aggregator.features.verify.audit_report import Finding, VerifyReport
-from aggregator.features.verify.audit_scope import Scope
+from aggregator.features.verify.audit_scope import Scope, Window
 from aggregator.features.verify.compact_frames import Others
 from aggregator.features.verify.counts import unreadable
-from aggregator.features.verify.damaged import damaged_place
 from aggregator.features.verify.hub_ranges import Accounted, Job, plan_jobs
-from aggregator.features.verify.job import JobResult, JobSettings, run_job
-from aggregator.features.verify.job_monitor import watched
+from aggregator.features.verify.job import JobResult, JobSettings, run_job, watched
 from aggregator.features.verify.schema_meaning import SchemaPairs
 from aggregator.model.errors import AggregatorError, ClusterError, RefusedError
+
+_DAMAGED = re.compile(r"(\S+)-(\d+)@(\d+) (cannot be read: .*)")
+"""So `RangeReader` says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedPlace:
+    """Where a log cannot be read, in one of the clusters, and why."""
+
+    topic: str
+    partition: int
+    offset: int
+    why: str
+
+    def spoiled(self, windows: Iterable[Window]) -> frozenset[str]:
+        """The hub topics that cannot be compared: the error does not say in which cluster it is."""
+        return frozenset(
+            it.hub_topic
+            for it in windows
+            if it.hub_topic == self.topic or it.partition.topic_partition == self._place
+        )
+
+    @property
+    def _place(self) -> tuple[str, int]:
+        return (self.topic, self.partition)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}@{self.offset} {self.why}"
+
+
+def damaged_place(error: str) -> DamagedPlace | None:
+    """The place that an error is about; None for any other error."""
+    found = _DAMAGED.search(error)
+    if found is None:
+        return None
+    topic, partition, offset, why = found.groups()
+    return DamagedPlace(topic, int(partition), int(offset), why)
+
 
 JOB_OFFSETS = 50_000_000
 """About how many offsets are compared at once: it bounds what Spark spills to the local disk."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from aggregator.config.schema import Config
 from aggregator.kafka.admin.admin import ClusterAdmin
@@ -19,7 +22,6 @@ from aggregator.kafka.admin.parallel import (
     seconds_for,
 )
 from aggregator.kafka.admin.pool import HUB, AdminPool, client_of
-from aggregator.kafka.admin.producer_expiry import producer_expiry
 from aggregator.kafka.admin.topic_facts import ConfigTurns
 from aggregator.kafka.credentials import prepare
 from aggregator.model.errors import AggregatorError
@@ -31,8 +33,29 @@ from aggregator.model.values import (
     SourcePartition,
     TopicPartition,
 )
+from aggregator.plan.lanes.producer import EXPIRY
 from aggregator.plan.topics.routes import hub_topic_selected
 from aggregator.plan.topics.selection import selection_of
+
+SECONDS = 2.0
+"""Discovery can do without it, so a broker that hangs does not hold it up for longer."""
+
+
+def producer_expiry(admin: ClusterAdmin, timeout: float) -> int | None:
+    """The shortest time (ms) that any broker reports; None when none does."""
+    asked: dict[int, Future[Mapping[str, Any]]] = {}
+    try:
+        for broker in admin.metadata(timeout).brokers:
+            # Each broker reports its own, and librdkafka asks one at a time.
+            resource = ConfigResource(ResourceType.BROKER, str(broker))
+            found = admin.client.describe_configs([resource], request_timeout=SECONDS)
+            asked[broker] = found[resource]
+        answers = admin.wait(asked, SECONDS).values()
+    except ClusterCallError:
+        return None
+    entries = [it[EXPIRY] for it in answers if not isinstance(it, Exception) and EXPIRY in it]
+    return min((int(it.value) for it in entries if it.value is not None), default=None)
+
 
 Answer = TypeVar("Answer")
 

@@ -5,6 +5,7 @@ librdkafka's log lines and error events are taken from it here, never written to
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -26,10 +27,31 @@ from aggregator.kafka.admin.client_errors import (
     with_reason,
     without_credentials,
 )
-from aggregator.kafka.admin.client_log import ClientLog
 from aggregator.kafka.admin.held_client import ClientHandle
 from aggregator.kafka.admin.offsets import CLIENT_SETTINGS
 from aggregator.kafka.credentials import CredentialsError, client_settings, why_not_trusted
+
+log = logging.getLogger("aggregator.kafka")
+
+
+class ClientLog:
+    """Where librdkafka's own log lines go: our debug log, whatever their level.
+
+    The last failure of a connection is kept: some causes, such as a broker that closes it, are
+    reported in a log line only.
+    """
+
+    def __init__(self) -> None:
+        self.failure = ""
+
+    def log(self, level: int, message: str, *args: object) -> None:
+        """Called by the client for each line."""
+        del level
+        log.debug(message, *args)
+        text = message % args if args else message
+        if text.startswith("FAIL "):
+            self.failure = text.rpartition("]: ")[2]
+
 
 GRACE_SECONDS = 3.0
 """When all brokers are down for this long, a call ends early. One refusal proves nothing: a name

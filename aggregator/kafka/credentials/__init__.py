@@ -1,9 +1,12 @@
 """Renders what librdkafka needs to log in at a cluster."""
 
-from aggregator.kafka.credentials.certificates import ShownCertificate, certificates
-from aggregator.kafka.credentials.handshake import why_not_trusted
+from aggregator.kafka.credentials.certificates import (
+    ShownCertificate,
+    certificates,
+    principal,
+    why_not_trusted,
+)
 from aggregator.kafka.credentials.key_stores import CredentialsError
-from aggregator.kafka.credentials.principal import principal
 from aggregator.kafka.credentials.rendered_settings import client_settings, prepare, reader_settings
 
 __all__ = [

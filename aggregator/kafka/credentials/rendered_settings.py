@@ -1,8 +1,15 @@
-"""Settings of a cluster for librdkafka, with all that has to be fetched for them first."""
+"""Settings of a cluster for librdkafka, with all that has to be fetched for them first.
+
+At Amazon MSK that is a token for each login by IAM, made of the AWS credentials here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from aggregator.config.jaas import parse_jaas
@@ -10,8 +17,57 @@ from aggregator.config.kafka_settings import ignore, isolation_of, librdkafka_se
 from aggregator.config.librdkafka import MSK_IAM
 from aggregator.config.schema import ClusterConfig
 from aggregator.config.stores import java_stores, with_pem
-from aggregator.kafka.credentials.key_stores import ask, opened, requests_of
-from aggregator.kafka.credentials.msk import msk_tokens
+from aggregator.kafka.credentials.key_stores import CredentialsError, ask, opened, requests_of
+
+SIGNER = "aws_msk_iam_sasl_signer"
+_REGION = re.compile(
+    r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?:", re.IGNORECASE
+)
+
+Token = tuple[str, float]
+"""A token, and until when it is valid, in seconds since 1970."""
+
+
+def msk_tokens(servers: str, options: Mapping[str, str]) -> Callable[[Any], Token]:
+    """What librdkafka calls for a token, for a cluster at these addresses.
+
+    `options` are those of the login line, which Java's IAMLoginModule reads as well. Raises
+    CredentialsError when the library is missing, or the region is unknown.
+    """
+    signer = _signer().MSKAuthTokenProvider
+    region = _region(servers, options)
+    profile, role = options.get("awsProfileName"), options.get("awsRoleArn")
+    session = options.get("awsRoleSessionName", "aggregator")
+
+    def token(_config: object) -> Token:
+        if role:
+            made, until_ms = signer.generate_auth_token_from_role_arn(region, role, session)
+        elif profile:
+            made, until_ms = signer.generate_auth_token_from_profile(region, profile)
+        else:
+            made, until_ms = signer.generate_auth_token(region)
+        return str(made), until_ms / 1000
+
+    return token
+
+
+def _signer() -> ModuleType:
+    try:
+        return import_module(SIGNER)
+    except ImportError as error:
+        hint = "pip install 'kafka-aggregator[msk]'"
+        reason = "AWS_MSK_IAM needs a library that is not installed"
+        raise CredentialsError("sasl.mechanism", reason, hint) from error
+
+
+def _region(servers: str, options: Mapping[str, str]) -> str:
+    named = _REGION.search(servers)
+    found = named.group(1) if named else options.get("awsStsRegion", "")
+    found = found or os.environ.get("AWS_REGION", "") or os.environ.get("AWS_DEFAULT_REGION", "")
+    if not found:
+        hint = "set AWS_REGION, where the name of the brokers is not that of Amazon"
+        raise CredentialsError("sasl.mechanism", "the region of AWS_MSK_IAM is unknown", hint)
+    return found
 
 
 def client_settings(cluster: ClusterConfig) -> dict[str, Any]:

@@ -1,15 +1,18 @@
-"""Steps 1 and 2 of a run, and all of `aggregator plan`: discover the clusters, decide the plan."""
+"""Steps 1 and 2 of a run, and all of `aggregator plan`: discover the clusters, decide the plan.
+
+What the hub refuses of it is planned again without that.
+"""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from aggregator.config.kafka_settings import isolation_of
-from aggregator.config.schema import Config
+from aggregator.config.schema import CheckpointConfig, Config
 from aggregator.kafka.admin import (
     HUB,
     AdminPool,
@@ -22,8 +25,7 @@ from aggregator.kafka.admin import (
     open_admin,
 )
 from aggregator.kafka.admin.parallel import seconds_for
-from aggregator.kafka.discovery.replan import settle
-from aggregator.model.errors import ClusterError
+from aggregator.model.errors import CheckpointError, ClusterError
 from aggregator.model.values import (
     ClusterFacts,
     Discovery,
@@ -32,12 +34,64 @@ from aggregator.model.values import (
     SourcePartition,
     TopicPartition,
 )
-from aggregator.plan.plan import Plan, make_plan
+from aggregator.plan.actions import Action, Applied
+from aggregator.plan.plan import Plan, make_plan, replanned
 from aggregator.plan.positions.start import Observed
 from aggregator.plan.refusals import NOTHING_REFUSED, Refusals
 from aggregator.plan.topics.hub_topics import Flowing, flowing_of
 from aggregator.plan.topics.naming import naming_of
-from aggregator.store.checkpoint.copied_topics import copied_topics
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+
+Attempt = Callable[[Sequence[Action]], Sequence[Applied]]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The plan that is left, what the hub has refused by now, and what was done."""
+
+    plan: Plan
+    refusals: Refusals
+    done: tuple[Applied, ...] = ()
+
+
+def settle(
+    plan: Plan,
+    config: Config,
+    refusals: Refusals,
+    attempt: Attempt,
+    flowing: Collection[Flowing] = (),
+) -> Settled:
+    """Attempt the plan's actions, and those of the plans that follow from what is refused.
+
+    Each refusal leaves a config out, or a topic, so this ends. Raises what `attempt` raises.
+    """
+    done: list[Applied] = []
+    todo = plan.actions
+    while todo:
+        answers = attempt(todo)
+        done += [it for it in answers if it.ok]
+        refused = [it for it in answers if not it.ok]
+        if not refused:
+            break
+        refusals = refusals.after(refused, config.topics, time.monotonic())
+        plan = replanned(plan, config, refusals, cores=os.cpu_count(), flowing=flowing)
+        had = [it.action for it in done]
+        todo = tuple(it for it in plan.actions if it not in had)
+    return Settled(plan, refusals, tuple(done))
+
+
+def copied_topics(place: CheckpointConfig) -> frozenset[tuple[str, str]]:
+    """(alias, topic) of which there are positions; nothing where they cannot be read.
+
+    What needs them next says why.
+    """
+    try:
+        table = CheckpointTable.open(place.path, place.storage_options)
+        known = table.load().entries if table is not None else {}
+    except CheckpointError:
+        return frozenset()
+    return frozenset((sp.cluster, sp.topic) for sp in known)
+
 
 Answer = TypeVar("Answer")
 

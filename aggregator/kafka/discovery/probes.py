@@ -11,8 +11,7 @@ from aggregator.kafka.discovery.probe import SourceWatch, Watched
 from aggregator.model.values import Positions, SourcePartition
 from aggregator.plan.completeness.marks import Mark
 from aggregator.plan.health.delays import Delays, lags
-from aggregator.plan.health.outages import Probe, sick_sources
-from aggregator.plan.health.stuck import Movement, follow, stuck
+from aggregator.plan.health.stuck import Movement, Probe, follow, sick_sources, stuck
 from aggregator.plan.health.suspects import Seen
 from aggregator.plan.lifecycle.inputs import Measured
 from aggregator.plan.reload import same_connection

@@ -1,13 +1,13 @@
-"""Avro in Spark: columns by schema, and which of several schemas can read all the others.
+"""Avro in Spark: columns by schema, which schema can read all others, and by many into one struct.
 
 The only module that reaches through py4j for it: Spark hands out neither Avro's parser nor its
-rules of compatibility.
+rules of compatibility, and what reads by many schemas is in the connector's Java.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -84,3 +84,39 @@ def _fields(schema: str) -> int:
 def _wrapped(schema: str) -> str:
     field = {"name": _WRAP, "type": json.loads(schema)}
     return json.dumps({"type": "record", "name": "AggregatorValue", "fields": [field]})
+
+
+NAME = "aggregator_avro_rows"
+
+
+def columns_of(spark: SparkSession, schema: str) -> dict[str, Any]:
+    """The struct, as Spark's `jsonValue()`, that values of a schema become.
+
+    ValueError with the reason when it is no schema of Avro.
+    """
+    jvm: Any = spark.sparkContext._jvm
+    try:
+        return dict(json.loads(jvm.aggregator.connector.AvroTypes.structOf(schema)))
+    except Py4JJavaError as error:
+        said = error.java_exception
+        reason = str(said.getMessage() or said.getClass().getSimpleName())
+        raise ValueError(reason.splitlines()[0]) from error
+
+
+def avro_rows(spark: SparkSession, known: Mapping[str, Any], parts: Sequence[Column]) -> Column:
+    """A struct of `value`, in the shape of a table's struct, and `error`, why it is null.
+
+    `known` is as `AvroRows.java` says. `parts` are the registry's cluster (text or null), the name
+    of the schema, and the payload. One of them for a session at a time.
+    """
+    jvm: Any = spark.sparkContext._jvm
+    text = {"name": "error", "type": "string", "nullable": True, "metadata": {}}
+    value = {"name": "value", "type": known["struct"], "nullable": True, "metadata": {}}
+    of = json.dumps({"type": "struct", "fields": [value, text]})
+    java: Any = spark._jsparkSession
+    java.udf().register(
+        NAME,
+        jvm.aggregator.connector.AvroRows(json.dumps(known)),
+        jvm.org.apache.spark.sql.types.DataType.fromJson(of),
+    )
+    return F.call_function(NAME, *parts)

@@ -2,12 +2,18 @@
 
 A record that is not in the hub by then was appended later than the last moment that was reached. So
 its timestamp is later than that less the lateness that is allowed, unless it was late.
+
+How many were late has a lower bound. The tasks count records by their age when the hub acknowledged
+them, in buckets, for each source. A record counts as late when even the youngest of its bucket was
+below all that was claimed of its source a moment before. So there is no cost for each record.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from aggregator.model.values import SourcePartition
 from aggregator.plan.completeness.marks import MarkLedger
@@ -167,3 +173,47 @@ def _together(hub_topic: str, own: Sequence[Claim], shown: Sequence[Claim]) -> C
     least = min(own, key=lambda it: -1 if it.up_to_ms is None else it.up_to_ms)
     lost = Lost(sum(it.lost.offsets for it in shown), sum(it.lost.gaps for it in shown))
     return Claim(None, hub_topic, least.up_to_ms, least.laggard, lost, hub_id=least.hub_id)
+
+
+REPORTED_MS = 5_000
+"""What was acknowledged is reported sooner than that: only claims that are older count."""
+
+
+class LateCounts:
+    """`bounds` are the upper bounds of the buckets, in ms. Used by one thread."""
+
+    def __init__(self, bounds: Sequence[int]) -> None:
+        self._least = (0, *bounds)
+        self._sources: dict[str, _Counted] = {}
+
+    def follow(
+        self,
+        ages: Mapping[str, Sequence[int]],
+        claimed: Mapping[str, int | None],
+        now_ms: int,
+    ) -> dict[str, int]:
+        """The late records of each source (alias) since the start, after one more report.
+
+        `ages` are its counts since the start, `claimed` is the least that is claimed of it.
+        """
+        for alias, counts in ages.items():
+            known = self._sources.setdefault(alias, _Counted())
+            known.claims.append((now_ms, claimed.get(alias)))
+            while len(known.claims) > 1 and known.claims[1][0] <= now_ms - REPORTED_MS:
+                known.claims.popleft()
+            at_ms, claim = known.claims[0]
+            if claim is not None and at_ms <= now_ms - REPORTED_MS:
+                known.late += sum(
+                    max(0, new - old)
+                    for least, new, old in zip_longest(self._least, counts, known.ages, fillvalue=0)
+                    if least >= now_ms - claim
+                )
+            known.ages = tuple(counts)
+        return {alias: known.late for alias, known in self._sources.items()}
+
+
+@dataclass(slots=True)
+class _Counted:
+    late: int = 0
+    ages: tuple[int, ...] = ()
+    claims: deque[tuple[int, int | None]] = field(default_factory=deque)

@@ -1,4 +1,4 @@
-"""Finds partitions whose log moves while their position does not. Pure: `now` is an argument."""
+"""Finds sources that answer no probe, and partitions whose position does not move. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aggregator.model.values import SourcePartition
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """The probe results of one source: when it last answered, and why it does not now."""
+
+    answered_at: float
+    failure: str = ""
+
+
+def sick_sources(probes: Mapping[str, Probe], deadline: float, now: float) -> dict[str, str]:
+    """Alias -> why, of the sources that have not answered for longer than `deadline` seconds."""
+    return {
+        alias: probe.failure or f"no answer for {deadline:g} s"
+        for alias, probe in probes.items()
+        if now - probe.answered_at > deadline
+    }
 
 
 @dataclass(frozen=True, slots=True)

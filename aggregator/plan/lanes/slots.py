@@ -1,4 +1,7 @@
-"""Task slots: how many the Spark master gives, and whether they are enough for the sources. Pure.
+"""How many tasks read a source, with which partitions, and whether there are slots for them. Pure.
+
+A task is a thread with a consumer and a producer of its own, for as many partitions as it is given.
+So tasks are a matter of cores, not of partitions: with fewer, records are sent in larger requests.
 
 A task holds its slot for as long as its lane runs. A source needs one at least, and one for each
 transform in it; with fewer slots some of them would never be read, and nothing would say so.
@@ -7,8 +10,32 @@ transform in it; with fewer slots some of them would never be read, and nothing 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from aggregator.model.values import SourcePartition
+
+TASKS_PER_CORE = 2
+
+
+def tasks_per_source(cores: int, sources: int, slots: int | None) -> int:
+    """The most tasks for each of `sources` sources: together about two for each core.
+
+    At most half of the `slots`, where these are known, so that there is room for lanes that come
+    beside those that run; at least one.
+    """
+    wanted = min(cores, TASKS_PER_CORE * cores // max(1, sources))
+    if slots is not None:
+        wanted = min(wanted, slots // (2 * max(1, sources)))
+    return max(1, wanted)
+
+
+def deal_tasks(partitions: Sequence[SourcePartition], tasks: int) -> list[list[SourcePartition]]:
+    """The partitions of a reading by task: dealt out like cards, so that topics are spread."""
+    hands = max(1, min(tasks, len(partitions)))
+    ordered = sorted(partitions)
+    return [ordered[hand::hands] for hand in range(hands)]
+
 
 LOCAL_SLOTS = 256
 """`auto` gives at least this many: slots are threads that cost nothing while idle."""

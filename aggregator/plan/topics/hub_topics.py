@@ -14,8 +14,8 @@ from aggregator.model.values import ClusterFacts, Route, TopicFacts
 from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.refusals import NOTHING_REFUSED, LeftOutConfig, Refusals
 from aggregator.plan.topics.hub_configs import changes_of, configs_at_creation
-from aggregator.plan.topics.internal_topics import RESERVED
 from aggregator.plan.topics.naming import colliding_names, topic_name_problem
+from aggregator.plan.topics.selection import RESERVED
 from aggregator.plan.topics.source_configs import (
     CLEANUP_POLICY,
     DEFAULT_RETENTION_MS,

@@ -1,13 +1,14 @@
 """Which topics of a source are taken: include and exclude regexes, and what these do not mean.
 
 A pattern must match the whole name, as in MirrorMaker. Exclude wins over include. A topic that
-belongs to a program (`plan/topics/internal_topics.py`, or flagged internal by its cluster) is taken
-only where include names it literally: `.*` does not mean it.
+belongs to a program (`INTERNAL`, or flagged internal by its cluster) is taken only where include
+names it literally: `.*` does not mean it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from aggregator.config.java_regex import RegexError, compiled
@@ -15,7 +16,45 @@ from aggregator.config.schema import Config
 from aggregator.config.topics import TopicSelection
 from aggregator.config.values import patterns
 from aggregator.model.errors import ConfigError, Problem
-from aggregator.plan.topics.internal_topics import KAFKA, owner_of
+
+KAFKA = "Kafka itself"
+STREAMS = "Kafka Streams"
+
+_CONNECT = r"(.*[._-])?(connect|mirrormaker2?)([._-].*)?[._-](configs?|offsets?|status|statuses)"
+"""`connect-configs`, `docker-connect-offsets`, `_connect_status`, `connect-cluster-status`, and
+what Strimzi calls those of MirrorMaker 2: `mirrormaker2-cluster-configs`."""
+
+INTERNAL: Mapping[str, tuple[str, ...]] = {
+    "Strimzi": (r"(__)?strimzi.*",),
+    KAFKA: (r"__.*",),
+    "MirrorMaker": (
+        r"mm2-.*",
+        r"mm2.*[.]internal",
+        r".*[.]checkpoints[.]internal",
+        r"(.*[.])?heartbeats",
+    ),
+    "Confluent's platform": (r"_confluent.*", r"_dek_registry_keys", r"_exporter_(configs|states)"),
+    "Kafka Connect": (_CONNECT,),
+    "a schema registry": (r"_schemas([._-].*)?", r"kafkasql-(journal|snapshots)"),
+}
+"""Who -> the names of its topics. Copied they are of no use, and some would say that something is
+alive or configured which is not ours."""
+
+OF_STREAMS = (r".*-(changelog|repartition)",)
+"""The internal topics of Kafka Streams; left out only on request."""
+
+RESERVED = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+"""Hub topics that Kafka alone writes: any other writer is refused."""
+
+
+def owner_of(topic: str, *, streams: bool = False) -> str:
+    """The program that a topic belongs to, "" for one of users; `streams`: Kafka Streams' too."""
+    for owner, known in INTERNAL.items():
+        if any(compiled(it).fullmatch(topic) for it in known):
+            return owner
+    if streams and any(compiled(it).fullmatch(topic) for it in OF_STREAMS):
+        return STREAMS
+    return ""
 
 
 def first_match(regexes: tuple[str, ...], name: str) -> str | None:

@@ -33,8 +33,7 @@ from aggregator.store.delta import (
     table_uri,
     translated,
 )
-from aggregator.store.lease.clock import now
-from aggregator.store.lease.conflict import LastCommit, conflict_error
+from aggregator.store.lease.conflict import LastCommit, conflict_error, now
 
 FULL_EVERY = 500
 """After this many commits one repeats all partitions, so a load reads no more than this."""

@@ -1,14 +1,25 @@
-"""The error of a writer that finds the checkpoint table further on than it left it."""
+"""What several writers need to find each other: clocks of this machine, the error of a conflict."""
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
 
 from deltalake import DeltaTable
 
 from aggregator.model.errors import CheckpointConflictError
+from aggregator.plan.lease import Moment
 from aggregator.store.delta import last_commit
 from aggregator.store.lease.owner import Owner
+
+STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Linux's monotonic clock stops while the machine sleeps; this one does not."""
+
+
+def now() -> Moment:
+    """This moment, by both clocks."""
+    return Moment(time.clock_gettime(STEADY), time.time())
+
 
 FENCED = "fenced: "
 """How the error begins for a writer in whose place another one writes now."""

@@ -13,8 +13,7 @@ from aggregator.model.errors import AggregatorError, CheckpointConflictError, Ch
 from aggregator.model.loop import FOREVER, Loop
 from aggregator.plan.lease import USABLE, Moment, Tried, Verdict, plan_lease, renewal_due
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
-from aggregator.store.lease.clock import now
-from aggregator.store.lease.conflict import FENCED
+from aggregator.store.lease.conflict import FENCED, now
 from aggregator.store.lease.lock import WriterLock
 
 TICK_SECONDS = 0.25
