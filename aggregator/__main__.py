@@ -4,8 +4,6 @@ That takes a second. Until then SIGTERM would be ignored by process 1 of a conta
 would end any process, though it only means a reload of the config.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Our own calls for decisions: accept a gap, retry records, verify now."""
 
-from __future__ import annotations
-
 import time
 
 from fastapi import APIRouter

@@ -4,8 +4,6 @@
 those who send requests on, `/alive` for those who end what hangs.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response

@@ -1,7 +1,5 @@
 """Who is let in: by a token, or a client certificate; and with which request sizes."""
 
-from __future__ import annotations
-
 import base64
 import hmac
 import ipaddress

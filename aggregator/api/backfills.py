@@ -1,7 +1,5 @@
 """The endpoints of backfills: dry run, order, progress, cancel."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request

@@ -4,8 +4,6 @@ Paths, answers and codes are those of Connect 4 (org.apache.kafka.connect.runtim
 counterpart here answers 404 or 400 and says so.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request, Response

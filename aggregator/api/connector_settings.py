@@ -1,7 +1,5 @@
 """Parses the config of a connector from a request: text by key, or the problems."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema

@@ -1,7 +1,5 @@
 """Shows and changes the sources of a running instance as connectors."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The endpoints that change how sources flow: pause, resume, positions, reload."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request

@@ -1,7 +1,5 @@
 """The dashboard: its files, and the documents that its pages show."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response

@@ -1,7 +1,5 @@
 """The error answers that any call may give, and their OpenAPI description."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

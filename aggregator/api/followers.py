@@ -1,7 +1,5 @@
 """Clients that follow the events of an instance, as server-sent events."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncGenerator

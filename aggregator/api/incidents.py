@@ -1,7 +1,5 @@
 """Incidents in one timeline: gaps, quarantine, recoveries, audits. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum

@@ -3,8 +3,6 @@
 The endpoints are declared once for a process. A request's scope names its instance.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

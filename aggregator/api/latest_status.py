@@ -1,7 +1,5 @@
 """Holds the latest status of a run for the threads that serve it, and an earlier one for rates."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

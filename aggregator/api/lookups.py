@@ -1,7 +1,5 @@
 """Our own calls that only read: gaps, quarantine, checkpoints, recovery, topics, lanes, audits."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Annotated
 

@@ -4,8 +4,6 @@ Nothing is counted here: each scrape shows the newest status. Per source and top
 are as many series as topics; per partition only when the config asks for it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime

@@ -5,8 +5,6 @@ hub's topic. Where MirrorMaker names a partition, `all` is shown: what is copied
 topic.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric

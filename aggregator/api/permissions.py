@@ -6,8 +6,6 @@ host (a page that points a name of its own at us does not). Never may it come fr
 site.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import socket

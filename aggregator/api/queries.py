@@ -1,7 +1,5 @@
 """What the API reads beside the status: gaps, quarantine, audits, commits, live topics."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """Reads the bodies of requests in advance, up to a limit and within a time."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 

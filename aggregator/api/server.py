@@ -4,8 +4,6 @@ The number of its connections is limited, and how long one may be idle: each is 
 process that copies records, which needs files of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

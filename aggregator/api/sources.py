@@ -1,7 +1,5 @@
 """Our own calls that add, change, restart and remove a source, also for the command line."""
 
-from __future__ import annotations
-
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 

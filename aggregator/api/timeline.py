@@ -1,7 +1,5 @@
 """History and events of a running instance, from the tables and live as server-sent events."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Annotated
 

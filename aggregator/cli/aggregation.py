@@ -5,8 +5,6 @@ the checkpoint, and a change is noted there for the next start; one that runs an
 named, and nothing is changed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any, NoReturn, TypeVar

@@ -1,7 +1,5 @@
 """`aggregator backfill`: copy an older range of a topic into the hub beside the live flow."""
 
-from __future__ import annotations
-
 import re
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`aggregator check`: can every cluster be reached and used? Reads and writes no record."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial

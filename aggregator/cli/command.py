@@ -5,8 +5,6 @@ A command is a function of a `Call` and its own arguments and options, which ret
 with the report's exit code.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass

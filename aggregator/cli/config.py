@@ -1,7 +1,5 @@
 """`aggregator config`: the effective config, its schema, its options; secrets never shown."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated

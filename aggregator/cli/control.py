@@ -1,7 +1,5 @@
 """`aggregator pause`, `resume`, `reload`: control a running instance."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`aggregator open`: the dashboard of the running instance, in the browser of this machine."""
 
-from __future__ import annotations
-
 import webbrowser
 from typing import Annotated
 

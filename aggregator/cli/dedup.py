@@ -1,7 +1,5 @@
 """`aggregator dedup`: records whose event the hub held already; list or write them after all."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`aggregator demo`: two sources, a hub, live records, and a count of what arrived."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import threading

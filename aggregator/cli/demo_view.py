@@ -1,7 +1,5 @@
 """Shows a demo's progress on stderr: a table in place on a terminal, elsewhere a line at times."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """`aggregator events`: what happened, now and in the past; no Spark."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable

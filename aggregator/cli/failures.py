@@ -1,7 +1,5 @@
 """How a command ends when something is wrong: a plain sentence on stderr and an exit code."""
 
-from __future__ import annotations
-
 import traceback
 from dataclasses import dataclass, field
 from typing import Any

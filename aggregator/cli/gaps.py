@@ -1,7 +1,5 @@
 """`aggregator gaps`: what was lost at the sources and what was decided about it; no Spark."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

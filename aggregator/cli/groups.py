@@ -1,7 +1,5 @@
 """`aggregator groups`: consumer groups of the sources, and where they continue at the hub."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`aggregator history`: records, lag and latency of the sources over time; no Spark."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`aggregator import`: files of MirrorMaker or a replicator become our config, with positions."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

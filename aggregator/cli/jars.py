@@ -1,7 +1,5 @@
 """`aggregator jars`: the jars of a set, fetched once and verified; for `spark-submit --jars`."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`aggregator lag`: per source partition position, log end, lag in offsets, bytes and time; ETA."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Events as log lines on stderr: to read on a terminal, JSON elsewhere; one per state change."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import TextIO

@@ -1,7 +1,5 @@
 """The command `aggregator`: its subcommands, and how every error ends them."""
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import resource

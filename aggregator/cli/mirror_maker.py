@@ -1,7 +1,5 @@
 """`aggregator mirror-maker`: MirrorMaker 1's command line, run by this project."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """The options that commands share, and how the config is found and loaded."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

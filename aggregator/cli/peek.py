@@ -1,7 +1,5 @@
 """`aggregator peek`: the newest records of a topic at the hub or a source, decoded; no Spark."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated
 

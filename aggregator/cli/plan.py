@@ -1,7 +1,5 @@
 """`aggregator plan`: what a run would do, as a table or JSON; changes nothing."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`aggregator positions`: what the checkpoint holds, now and in the past, and setting it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

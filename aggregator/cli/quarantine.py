@@ -1,7 +1,5 @@
 """`aggregator quarantine`: the records that the hub refused; list them, or try them again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`aggregator replicator`: the replicator executable's command line, run by this project."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any

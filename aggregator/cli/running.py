@@ -1,7 +1,5 @@
 """Asks the running instance over its API; no answer is a result too, with the reason."""
 
-from __future__ import annotations
-
 import json
 import ssl
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`aggregator positions set` and `rewind`: a dry run, and with `--yes` the change."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 

@@ -3,8 +3,6 @@
 SIGHUP reloads the config. The death of one of our threads asks for a stop as well.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """`aggregator sources`: list the sources; add, change, restart and remove one while others flow."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import typer

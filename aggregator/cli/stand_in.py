@@ -1,7 +1,5 @@
 """The shared part of `mirror-maker` and `replicator`: makes a config in memory and runs it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, make_dataclass, replace

@@ -1,7 +1,5 @@
 """`aggregator status`: what the running instance says, else what the checkpoint says."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from aggregator.cli.aggregation import StoppedStatus

@@ -4,8 +4,6 @@ spark-submit starts the JVM first and hands its settings to it; a session built 
 our own would silently replace the one of the command line.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Tables that several commands show."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from aggregator.cli.render import Columns, Table, table

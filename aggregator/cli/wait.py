@@ -1,7 +1,5 @@
 """`aggregator wait`: until a hub topic is complete up to a moment; for schedulers. No Spark."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

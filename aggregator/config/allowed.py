@@ -4,8 +4,6 @@ Without this limit a user who may add a source could make this process read any 
 send it to a cluster of their own. The operator's config file may refer to anything.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The config of the API: listen address, access, what added sources may refer to. Pure."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator

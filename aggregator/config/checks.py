@@ -1,7 +1,5 @@
 """Checks beyond the types: refused settings, patterns that do not compile, a hub as source."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """How dedup identifies the events of a hub topic. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Reads files that the config names, with a size limit; digests of stores and keytabs."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

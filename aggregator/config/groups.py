@@ -1,7 +1,5 @@
 """The config of what follows a source's readers to the hub: consumer groups and ACLs."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from aggregator.config.node import Node, Seconds

@@ -1,7 +1,5 @@
 """The config in force: one shared holder, which a reload changes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from aggregator.config.schema import Config

@@ -1,7 +1,5 @@
 """The Java login line of Kafka (`sasl.jaas.config`): its module and its options."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Patterns come from configs of MirrorMaker and Connect. They are for topic names,
 so a class of Unicode is the ASCII characters in it.
 """
 
-from __future__ import annotations
-
 import re
 import string
 import unicodedata

@@ -1,7 +1,5 @@
 """The names of all settings of the Java Kafka clients (kafka-clients 3.9.2), and who reads them."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 Role = Literal["consumer", "producer", "admin"]

@@ -1,7 +1,5 @@
 """The one place that renders Kafka settings: for the Java clients, and for librdkafka."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from aggregator.config.kafka_names import READERS, Role

@@ -1,7 +1,5 @@
 """The shape of the config tree: which keys exist where, and the valid key nearest a wrong one."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

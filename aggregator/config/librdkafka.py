@@ -1,7 +1,5 @@
 """Translates Java Kafka settings for librdkafka: names, units, certificates, logins."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

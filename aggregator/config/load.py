@@ -1,7 +1,5 @@
 """Loads YAML, `--set` and references as one typed tree, or reports every problem at once."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Masks secrets in the shown config, and in any text that may quote it."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The base of the configuration tree: nodes, and the types that several parts of it share. Pure."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Applies `--set a.b=c`: single values over the tree that was read from YAML."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Java's properties files: keys and values as `java.util.Properties` reads them. Pure."""
 
-from __future__ import annotations
-
 import re
 
 _ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)

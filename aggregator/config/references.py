@@ -4,8 +4,6 @@
 folder, are as in Kafka's own configs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass

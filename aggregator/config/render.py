@@ -1,7 +1,5 @@
 """Renders the config: as YAML, as JSON Schema, as a table of options."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -3,8 +3,6 @@
 Pure values: no file, no environment, no client. `aggregator.config.load` fills it from YAML.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, Literal
 

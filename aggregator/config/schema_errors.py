@@ -1,7 +1,5 @@
 """Validation errors in plain words: path, reason, and what to write instead."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin

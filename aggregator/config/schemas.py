@@ -1,7 +1,5 @@
 """Where the schemas of a cluster's records are found: its schema registry. Pure values."""
 
-from __future__ import annotations
-
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator

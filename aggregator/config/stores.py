@@ -4,8 +4,6 @@ Java reads all of them. librdkafka reads PEM; the others are opened for it, and 
 settings as PEM text from then on (`with_pem`). Pure: no file is looked at here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

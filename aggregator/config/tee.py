@@ -1,7 +1,5 @@
 """The config of the tee: which hub topics land in Delta tables, where, and how."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from pydantic import Field, field_validator

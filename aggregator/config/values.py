@@ -1,7 +1,5 @@
 """Small values of the config as people write them: durations, sizes, addresses, patterns."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Scalars stay text because the typed tree turns them into numbers where it wants 
 password `0123` or an alias `no` is never taken for an octal number or for false.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

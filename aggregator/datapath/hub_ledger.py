@@ -7,8 +7,6 @@ tasks are sent the newest number, and each report names the one that its task kn
 nothing: what any task has had acknowledged is a lower bound of the hub's end.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

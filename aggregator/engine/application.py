@@ -1,7 +1,5 @@
 """One run of an aggregation, from its config to its exit code, step by step."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future

@@ -5,8 +5,6 @@ engine's own thread is the only one that decides. `run` in `aggregator.engine.ap
 the steps of a whole run.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping

@@ -1,7 +1,5 @@
 """Executes the commands of a step in order, and returns the outcome of each."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

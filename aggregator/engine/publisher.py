@@ -3,8 +3,6 @@
 Nothing is decided here, and nothing of it holds the engine up: services have threads of their own.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ What is recovered, and when, is decided by `aggregator.plan.lifecycle`; what the
 decided by `aggregator.plan.positions.recovery`. Here it is read, and committed.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Collection, Mapping

@@ -3,8 +3,6 @@
 Nothing is decided here; which lane does what comes as commands of `aggregator.plan.lifecycle`.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Mapping
 

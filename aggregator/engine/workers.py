@@ -3,8 +3,6 @@
 Each is started where nothing has to be waited for, and ended with the block that it is used in.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor

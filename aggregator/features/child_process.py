@@ -4,8 +4,6 @@ Python runs a module of the package, with low priority. A value comes on its std
 objects, one a line, to its stdout. It ends when its parent is gone, however that one died.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -3,8 +3,6 @@
 How to add one: a folder with a `Service`, and a line in `features/services.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self

@@ -2,8 +2,6 @@
 by it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from typing import TypeVar
 

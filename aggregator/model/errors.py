@@ -28,8 +28,6 @@ result (see `aggregator.model.values`). `ClusterError` is raised only where one 
 is, such as the hub. Foreign errors are translated once, in the edge that meets them, with `from`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 EXIT_DONE = 0

@@ -1,7 +1,5 @@
 """Events as values: the engine emits them, the command line logs them. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

@@ -9,8 +9,6 @@ Error.
 a place costs one look at a constant.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import signal

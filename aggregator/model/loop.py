@@ -4,8 +4,6 @@ What runs beside the engine does so in a thread with clients of its own: a clust
 hangs, or refuses, must not delay a record.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Why a record of a route does not go to its hub topic, as frozen values. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import StrEnum
 

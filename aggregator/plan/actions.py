@@ -1,7 +1,5 @@
 """Changes of the hub before the start, as values; `aggregator.kafka.admin` applies them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

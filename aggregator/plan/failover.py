@@ -9,8 +9,6 @@ there by producers that did not wait for the failover. It begins at the earliest
 nothing went back yet: a source may fail over several times before a failback.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy

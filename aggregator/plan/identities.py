@@ -4,8 +4,6 @@ A cluster id is no proof: images that have a fixed one, and disks that were clon
 several clusters. Brokers at the same addresses are one cluster.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 

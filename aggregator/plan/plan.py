@@ -1,7 +1,5 @@
 """The whole plan as one value: routes, actions at the hub, lanes, slots, warnings, refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any

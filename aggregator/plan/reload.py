@@ -1,7 +1,5 @@
 """What a reloaded config changes: what applies at once, and what waits for a restart. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The status document of a moment: the one that REST, command line, dashboard and tests read."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterable

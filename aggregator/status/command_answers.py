@@ -1,7 +1,5 @@
 """What commands to a running instance answer, as documents."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Up to when the hub is complete, as status, commands and notebooks show it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Counts of what was sent, topic by topic, and the state of dedup."""
 
-from __future__ import annotations
-
 from pydantic import BaseModel, ConfigDict, Field
 
 

@@ -1,7 +1,5 @@
 """The status from the checkpoint alone, when no instance answers: positions, lag, history."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime

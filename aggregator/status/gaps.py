@@ -1,7 +1,5 @@
 """Gaps in the status document: a list, and counts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Hub topics, and what each source contributes: the status, seen from the hub. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any

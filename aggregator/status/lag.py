@@ -5,8 +5,6 @@ than the records that are left. Only a running instance knows for how long it ha
 Unknown is null, never 0.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Reads with a plain consumer by assignment: no group is joined, nothing is commit
 has its own thread and deadline.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing

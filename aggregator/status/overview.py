@@ -3,8 +3,6 @@
 Small however many partitions there are: it is what a page asks for every few seconds.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime

@@ -1,7 +1,5 @@
 """The partitions of the status document: where each is, its state, and why it is not read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figures for people: percentiles of a histogram, and durations and sizes as text. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 SIZES = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3))

@@ -3,8 +3,6 @@
 Unknown is None, never 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from aggregator.status.percentiles import duration

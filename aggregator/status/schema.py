@@ -3,8 +3,6 @@
 The engine fills it, REST serves it, the command line prints it. Plain values; times are UTC.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum

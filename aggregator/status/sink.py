@@ -1,7 +1,5 @@
 """The state of the tee beside an instance: a part of the status document."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum

@@ -4,8 +4,6 @@ The estimate is the number of offsets times the mean size of what was copied of 
 start. Where nothing was copied yet it is not known, which is None, never 0.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 

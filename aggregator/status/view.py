@@ -3,8 +3,6 @@
 The engine makes one about once a second. Nothing is decided from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ That is a source, one of its topics, or one of a topic's partitions. Append-only
 each counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

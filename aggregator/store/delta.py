@@ -1,7 +1,5 @@
 """Delta through delta-rs: opening, committing at a known version, and its errors as ours."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

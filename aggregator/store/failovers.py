@@ -4,8 +4,6 @@ Append-only, and no clock orders its rows: a failover names the pause that it ma
 the failovers that it brings back. `at` is for people.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Append-only; the row of a gap with the highest number has its state. The running
 the command line may append at the same time: the later one has the higher number.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Append-only. A group is at the hub for as long as it has committed nothing more 
 row has what it had committed there; when it commits more at a source, no row says so any more.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The columns of a table by the annotations of its model, and an item as a row, both ways. Pure."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import is_dataclass

@@ -4,8 +4,6 @@ So that a topic that appears while nothing runs is known to be new at the next s
 a row has what a source was not seen to have before.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 

@@ -3,8 +3,6 @@
 And a jar's attributes are read again. Knows nothing of what the class files are for.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import tempfile

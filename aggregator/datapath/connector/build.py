@@ -6,8 +6,6 @@ sdist does not even need that, as both carry the jar. Only the standard library 
 a wheel may be built where nothing else is installed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The connector in the driver's JVM: registers lanes, sends orders, takes reports."""
 
-from __future__ import annotations
-
 import base64
 import json
 import secrets

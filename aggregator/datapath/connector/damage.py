@@ -6,8 +6,6 @@ batch is searched: the lowest one whose answer is not that batch. librdkafka is 
 takes the bytes behind such a batch for another one, and then aborts the process.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

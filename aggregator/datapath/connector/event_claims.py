@@ -3,8 +3,6 @@
 Each hub topic has one rule (`by`) at a time; a call about another one raises ClusterError.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

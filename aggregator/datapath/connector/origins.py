@@ -1,7 +1,5 @@
 """Asks the sources whether records that were found at the hub are theirs."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 from aggregator.config.kafka_settings import jvm_settings

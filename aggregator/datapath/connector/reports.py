@@ -5,8 +5,6 @@ does not cover lies at or behind the reported end of its hub partition, or behin
 whose number the report names, whichever is higher.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

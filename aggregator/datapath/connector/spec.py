@@ -4,8 +4,6 @@ The shape is that of `TaskSpec.java`. It holds logins, so it is never shown: it 
 by a call, never by the options of a source, which Spark shows.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Collection, Mapping, Sequence

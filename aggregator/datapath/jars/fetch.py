@@ -3,8 +3,6 @@
 Whatever the way, a file is only handed out after its sha256 was compared with the lock file.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

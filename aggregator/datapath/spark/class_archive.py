@@ -6,8 +6,6 @@ recovery needs, and belongs to one Java, one class path and one list; Java itsel
 does not fit and then starts without it, so an archive can cost nothing but disk.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

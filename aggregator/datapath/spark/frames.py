@@ -5,8 +5,6 @@ is transformed a frame has `offset` alone: the sink takes the record as the read
 has it, so nothing of it is copied into a row and out again. No action is run here.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import reduce

@@ -6,8 +6,6 @@ settings that are known here all of that ends in the same server, later and for 
 Where anything else is set, `quick_command` has no command, and Spark starts it.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Column functions that read the origin of a record: its last headers, in either form."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from pyspark.sql import Column, DataFrame

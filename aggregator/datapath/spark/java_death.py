@@ -1,7 +1,5 @@
 """Reports that the driver's Java has ended, and why, instead of how a call to it failed."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ A user's own options come last and win; a collector of theirs replaces ours, bec
 refuses to start with two.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

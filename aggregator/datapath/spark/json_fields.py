@@ -5,8 +5,6 @@ read `JsonEnds.java`. The only module that reaches through py4j for it: Spark re
 of Java by its name, and the first one needs what is known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

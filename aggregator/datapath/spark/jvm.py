@@ -3,8 +3,6 @@
 Linux ends a process that needs more than its container has, and says nothing to it.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 from collections.abc import Callable, Iterator, Mapping

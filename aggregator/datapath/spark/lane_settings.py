@@ -1,7 +1,5 @@
 """Renders the client settings of a lane's query from the config and the plan."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from aggregator.config.kafka_settings import jvm_settings

@@ -4,8 +4,6 @@ An origin frame has the columns cluster string, topic string, partition int, off
 from the last origin of a record, the one that our own hop wrote, in either form.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping

@@ -1,7 +1,5 @@
 """A Spark session for jobs that only read Kafka and Delta: notebooks, and `aggregator verify`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Builds the one Spark session of an aggregation, with the settings the promise depends on."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

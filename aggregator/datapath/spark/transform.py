@@ -1,7 +1,5 @@
 """Finds a user's `module:function` and checks, before the start, that it keeps a record's shape."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The driver's side of the write guard: until when its JVM may send, and the file it locks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from py4j.protocol import Py4JJavaError

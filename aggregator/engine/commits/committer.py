@@ -4,8 +4,6 @@ Each commit gets what belongs to its positions: the hub's ends, the ids of clust
 the log ends. The positions are decided elsewhere.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -5,8 +5,6 @@ queries keep running. One lock holds it together, because a lane's end is commit
 engine's thread and all else from the observer's own.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 No clock, no client, no table: the moment and the hub's snapshots are arguments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 

@@ -3,8 +3,6 @@
 Nothing else changes a running instance. A queue is closed until the engine opens it.
 """
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections.abc import Callable, Collection

@@ -3,8 +3,6 @@
 Each command goes through the queue, and is executed by the engine's own thread.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Collection, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Executes commands on a running engine, in the engine's thread, between two of its turns."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Protocol

@@ -1,7 +1,5 @@
 """What is paused: sources, topics and partitions, kept over restarts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace

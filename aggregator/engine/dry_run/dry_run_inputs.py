@@ -1,7 +1,5 @@
 """Collects the inputs of a dry run from the clusters and the checkpoint."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from aggregator.config.schema import Config

@@ -1,7 +1,5 @@
 """What a run would do first, from the real `step` with no command executed. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime

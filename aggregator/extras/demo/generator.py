@@ -1,7 +1,5 @@
 """Believable orders and payments of one region, out of a seed: the same seed, the same events."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import deque

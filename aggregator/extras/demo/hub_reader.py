@@ -1,7 +1,5 @@
 """Reads the hub with a plain consumer, as any stranger would: a live tail, and a full reading."""
 
-from __future__ import annotations
-
 import threading
 import time
 from array import array

@@ -1,7 +1,5 @@
 """Writes generated events into one source at a given rate, and remembers what was acknowledged."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

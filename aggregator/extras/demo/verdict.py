@@ -4,8 +4,6 @@ It knows nothing of how the records were copied: it compares what the sources ac
 what an independent reader found, by the origin headers that anybody can read.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One broker of an embedded cluster: a java process with a folder and ports of its own."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Sequence
 from pathlib import Path

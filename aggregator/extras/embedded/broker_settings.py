@@ -1,7 +1,5 @@
 """The server settings of an embedded broker, as text: fast to start, small, and eager in tests."""
 
-from __future__ import annotations
-
 import base64
 import uuid
 from collections.abc import Mapping, Sequence

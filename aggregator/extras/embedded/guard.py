@@ -6,8 +6,6 @@ stdin: the kernel closes it even after `kill -9`. A child that was stopped (SIGS
 as well.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

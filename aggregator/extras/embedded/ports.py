@@ -1,7 +1,5 @@
 """Loopback ports that are free now and stay ours while a broker is restarted."""
 
-from __future__ import annotations
-
 import random
 import socket
 import threading

@@ -3,8 +3,6 @@
 See `aggregator.extras.embedded.guard` for how it notices. Works on Linux and macOS.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -4,8 +4,6 @@ The tool is a Java of its own, which takes a third as much CPU as a broker's who
 it writes is which features the version has, and the ids of the cluster, the node and the folder.
 """
 
-from __future__ import annotations
-
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence

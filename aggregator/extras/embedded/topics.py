@@ -4,8 +4,6 @@ For setting up demos and tests, so everything waits until it is done and raises 
 `client` holds further librdkafka settings, such as a login.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from types import MappingProxyType

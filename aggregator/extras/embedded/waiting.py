@@ -1,7 +1,5 @@
 """Wait for something to become true, with a deadline: never a bare sleep."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The properties of plain consumers and producers become the settings of a cluster. Pure."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from aggregator.config.kafka_names import READERS

@@ -1,7 +1,5 @@
 """The result of an import: a config for each hub, and what was not taken over, and why. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 What the words of a connector mean is known by `connect.core`, also for those who post one by REST.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Connectors that copy topics, and their workers, become a config for each hub. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath

@@ -1,7 +1,5 @@
 """Whether the hub holds more of a partition than the other tool has stored about it. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Flows of many files and tools are dealt out to the hubs that they write: one draft each. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The result of an import as a document: configs, what was not taken over, what to set."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import Field

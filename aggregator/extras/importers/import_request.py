@@ -1,7 +1,5 @@
 """Reads the files and options of an import, asks a Connect cluster, and makes the hubs' configs."""
 
-from __future__ import annotations
-
 import base64
 import json
 import urllib.error

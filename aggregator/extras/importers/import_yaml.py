@@ -1,7 +1,5 @@
 """The YAML of an import: secrets become references, and it loads without a problem. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress

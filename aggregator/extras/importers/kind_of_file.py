@@ -1,7 +1,5 @@
 """Detects which tool a file belongs to, by its content. Pure."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Translates login lines for our config, with a DECIDE where that is impossible. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from copy import deepcopy

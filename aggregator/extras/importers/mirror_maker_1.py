@@ -1,7 +1,5 @@
 """Imports MirrorMaker 1: a config from its consumers, its producer and its options. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

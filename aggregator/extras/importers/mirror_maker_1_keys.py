@@ -3,8 +3,6 @@
 Those of MirrorMaker 2 and the replicators are the words of their connectors: `connect.core_words`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 NO_ZOOKEEPER = "no ZooKeeper is asked: the brokers know all"

@@ -5,8 +5,6 @@ for all, for its two clusters, and for itself, each over the one before; and as 
 worker that writes its records.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ By plain consumers that join no group and commit nothing. An admin client is not
 offsets of a group: librdkafka 2.16.0 ends the process when it does not know who coordinates it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from contextlib import closing

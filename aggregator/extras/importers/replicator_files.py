@@ -1,7 +1,5 @@
 """Imports the replicator executable: a config from its files and options. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 

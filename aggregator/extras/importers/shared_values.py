@@ -1,7 +1,5 @@
 """What the sources of a hub have in common: one value, with a DECIDE where they differ. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 

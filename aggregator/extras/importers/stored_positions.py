@@ -1,7 +1,5 @@
 """Converts the stored offsets of other tools to our positions. Pure."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

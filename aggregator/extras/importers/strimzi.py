@@ -4,8 +4,6 @@
 names. Secrets are references to Kubernetes there, so they become variables here.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 The hub's last records are compared with those that the other tool has read last at a source.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Where a hub record came from: the record at its source, and whether the two are the same."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime

@@ -3,8 +3,6 @@
 Decoding is done on the JVM, without Python per record; that of Protobuf in Python, in batches.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args

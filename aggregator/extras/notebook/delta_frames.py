@@ -1,7 +1,5 @@
 """The Delta tables beside the checkpoint as frames, also as they were at an earlier moment."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from delta.tables import DeltaTable

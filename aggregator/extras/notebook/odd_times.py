@@ -3,8 +3,6 @@
 `collect` fails for a frame that has one of a year beyond 9999 anywhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial, reduce
 

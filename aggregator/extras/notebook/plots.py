@@ -4,8 +4,6 @@ Out of rows of Delta tables; no Spark. Colours and greys can be read on a light 
 and the page shows through.
 """
 
-from __future__ import annotations
-
 import io
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence

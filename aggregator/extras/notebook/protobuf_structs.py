@@ -3,8 +3,6 @@
 Spark has a function for it in a jar of its own, which takes one schema for all values.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from functools import lru_cache

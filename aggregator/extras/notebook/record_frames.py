@@ -1,7 +1,5 @@
 """Frames of records at the hub and at sources, with their origin as columns; and the session."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Collection, Mapping

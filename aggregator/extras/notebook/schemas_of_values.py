@@ -1,7 +1,5 @@
 """Collects the schemas that values of a frame name by id or GUID, and fetches them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 

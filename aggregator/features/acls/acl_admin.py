@@ -1,7 +1,5 @@
 """Asks clusters for the ACLs of their topics, and adds some at the hub."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any

@@ -4,8 +4,6 @@ A thread of its own with clients of its own: a cluster that hangs, or a right th
 state and an event, and delays nothing else.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Self
 

@@ -1,7 +1,5 @@
 """Backfills as documents: dry runs, orders, and the progress of each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from pydantic import Field

@@ -4,8 +4,6 @@ A row holds the whole backfill, its positions and the hub's ends that belong to 
 each commit is one, and all of it is right or none.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated

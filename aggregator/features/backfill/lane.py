@@ -4,8 +4,6 @@ The lane is a query of its own, with one task, by the same connector as the lane
 Used by the engine's thread, but for the scan, which has one of its own.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Backfills while no instance runs: stored for the next start, or cancelled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ It is exactly once for the same reason as the live flow: positions are reported 
 acknowledged everything below, and at each start the hub is asked what it holds beyond them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 

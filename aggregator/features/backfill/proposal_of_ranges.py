@@ -1,7 +1,5 @@
 """Resolves a backfill request by the live clusters and the checkpoint; changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime

@@ -5,8 +5,6 @@ ends the live flow. Nothing has to be committed in time: a position that is olde
 makes the next scan find more.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Keeps the claims of a run in their table, in a thread of its own, off the critical path."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime, timedelta
 from functools import partial

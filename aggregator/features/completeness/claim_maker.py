@@ -1,7 +1,5 @@
 """Makes the claims of a running engine from what it knows; no decision depends on them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial

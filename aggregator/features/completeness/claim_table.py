@@ -1,7 +1,5 @@
 """The table `completeness` beside the checkpoints: what was claimed, a row whenever it changed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime

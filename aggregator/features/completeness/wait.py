@@ -3,8 +3,6 @@
 The table is read, so that no instance has to answer, and no Spark is needed.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from datetime import datetime

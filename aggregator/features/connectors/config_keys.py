@@ -4,8 +4,6 @@ They are those of four connectors: EMR's and Confluent's replicators, MirrorMake
 connector, and our own. The documentation of each has the meaning of its keys.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 OWN_CLASS = "aggregator.SourceConnector"

@@ -5,8 +5,6 @@ one topic up then shows as one failed task, with the reasons as its trace. What 
 or what has not begun, has not failed: programs restart what has, and page people.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """A source of the YAML as the config of a connector: the reverse of `to_source`. Pure."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

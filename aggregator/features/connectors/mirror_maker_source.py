@@ -4,8 +4,6 @@ As its own classes do it (`MirrorSourceConfig`, `DefaultTopicFilter`, `MirrorSou
 the two replication policies), from 2.4 to today. Where they differ, a version decides.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Pure. The shapes are those of `/connector-plugins` of Kafka Connect 4.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any

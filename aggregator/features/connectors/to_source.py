@@ -4,8 +4,6 @@ Nothing is dropped silently: what has no effect is a note, and what would change
 is not understood is a problem.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

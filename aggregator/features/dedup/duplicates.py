@@ -1,7 +1,5 @@
 """Records that dedup has dropped, as they are shown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pydantic import Field

@@ -4,8 +4,6 @@ In a thread of its own. What is dropped is decided by the tasks; until a hub top
 known here, the partitions that go there wait, and nothing else does.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta

@@ -7,8 +7,6 @@ an earlier one of the same life, or was not our own. A life of a hub topic ends 
 again, or has lost its newest records: what an earlier life held is worth nothing in the next.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A registry that is away holds the topic back. That a schema is not there, or is 
 nothing here decodes, is a reason in the record's row.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field
 from typing import Any

@@ -3,8 +3,6 @@
 A decoder never drops a record. What it cannot decode has a reason, and its value is in the row.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Protocol

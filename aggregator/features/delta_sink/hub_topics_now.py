@@ -1,7 +1,5 @@
 """The landing topics at the hub at one moment: their ids, and their logs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ timestamp is none that Spark can hold, such as one in nanoseconds. What it refus
 own.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

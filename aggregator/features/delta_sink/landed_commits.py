@@ -6,8 +6,6 @@ that begin at the same place the second is refused, however far it reaches; one 
 older place is refused as well; and after a RESTORE, which has the highest version, none is.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Turns records of the hub into the rows of a landing table. Column functions; runs no action."""
 
-from __future__ import annotations
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 

@@ -1,7 +1,5 @@
 """The Delta table of one hub topic: what has landed, and appending a batch."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ as the records below them, so no crash comes between the two
 (`features/delta_sink/landed_commits.py`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple

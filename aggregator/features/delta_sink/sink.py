@@ -4,8 +4,6 @@ A topic whose table or records fail rests, and is tried again; the others contin
 does not answer nothing lands, and it is asked again.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

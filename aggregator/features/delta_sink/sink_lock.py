@@ -5,8 +5,6 @@ one waits until the lock of that JVM is free. On an object store there is no loc
 refuses a commit that does not begin where the table ends (`features/delta_sink/landed_commits.py`).
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import threading

@@ -4,8 +4,6 @@ Sends `event`s, a `report` about once a second, and at last an `error` if there 
 it says that another tee has the folder.
 """
 
-from __future__ import annotations
-
 from aggregator.features.child_process import be_apart, live
 from aggregator.model.events import Event
 

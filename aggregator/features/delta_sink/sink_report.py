@@ -1,7 +1,5 @@
 """What a tee has done, as one document that the command prints in both forms."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field

@@ -3,8 +3,6 @@
 In a process of its own with low priority, so that whatever becomes of it, replication continues.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Keeps a landing table fast: few large files, no days that are too old, no unused files."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -4,8 +4,6 @@ Its methods are called by one thread. The work itself is done in pools. A poll s
 ended, and when: the oldest one that has not been reached says since when something waits, at least.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor

@@ -3,8 +3,6 @@
 A struct is what Spark's `StructType.jsonValue()` makes of it, so nothing here knows Spark.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Run beside the aggregation, that config brings to the old cluster what was writt
 the failover, and nothing that came from a source. Each step is done once.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

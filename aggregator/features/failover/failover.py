@@ -4,8 +4,6 @@ Each step is done once: done again, the sequence finds what was done. A source t
 is not waited for, and what is known of it is what the checkpoint has.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

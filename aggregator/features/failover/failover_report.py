@@ -1,7 +1,5 @@
 """The steps of a failover or failback, as the command line shows them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from enum import StrEnum
 

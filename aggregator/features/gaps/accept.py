@@ -1,7 +1,5 @@
 """Accepts the named gaps, so that their partitions continue."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 

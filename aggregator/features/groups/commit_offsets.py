@@ -1,7 +1,5 @@
 """Commits a translation: writes a group's offsets at the hub, and says why the rest is not."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from aggregator.config.schema import Config

@@ -1,7 +1,5 @@
 """Cuts a group over from its sources to the hub: wait until all is copied, translate, commit."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

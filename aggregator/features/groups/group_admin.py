@@ -1,7 +1,5 @@
 """Asks clusters about consumer groups: which there are, what they have committed; and commits."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Consumer groups and where they continue at the hub, as commands and the status show them."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from aggregator.config.schema import Config

@@ -4,8 +4,6 @@ A thread of its own with clients of its own: a cluster that hangs, or a right th
 state and an event, and delays nothing else. What has not changed is not translated again.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -20,8 +20,6 @@ below c (`upper`). In between, records of one p keep their order in h. So readin
 lowest `lower`, and ends as soon as place(h) is found and no record below its c can follow of any p.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reads the hub partitions that scans need, from their starts, until all scans are done."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing

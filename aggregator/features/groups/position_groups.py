@@ -4,8 +4,6 @@ For display only: nothing is ever read back. Each source has a thread of its own
 that one that hangs, or refuses it, delays no other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Self
 

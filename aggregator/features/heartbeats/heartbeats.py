@@ -8,8 +8,6 @@ Kafka's protocol: numbers in network order, and a string as its length in two by
 text.
 """
 
-from __future__ import annotations
-
 import struct
 import time
 from collections.abc import Collection, Mapping

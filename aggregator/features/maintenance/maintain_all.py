@@ -3,8 +3,6 @@
 The writer of a table maintains it as well, so what is in use is left to its writer.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -4,8 +4,6 @@ bytes. Pure.
 Nothing is lost: bytes that cannot be decoded are shown as they are, with the reason.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from codecs import BOM_UTF8

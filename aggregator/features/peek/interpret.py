@@ -3,8 +3,6 @@
 The registry is asked until the deadline; later records say why they are not decoded.
 """
 
-from __future__ import annotations
-
 import time
 from functools import partial
 

@@ -5,8 +5,6 @@ their compiler is a program of its own. What decodes values is read: messages, e
 oneofs. What does not is passed over: options, services, extensions.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -4,8 +4,6 @@ In Confluent's wire format the schema is a file, and numbers before the payload 
 it: which one from the top, then which one in that.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reads a topic at one cluster: configs, log ranges, its newest records, and each as it comes."""
 
-from __future__ import annotations
-
 import heapq
 import time
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """One topic at one cluster, as the dashboard and REST show it."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from aggregator.features.peek.decode_value import Format

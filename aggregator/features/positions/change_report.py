@@ -1,7 +1,5 @@
 """Positions that are set by hand, as a document: what the dry run shows, and what was done."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from aggregator.features.positions.targets import MoveKind, PositionMove

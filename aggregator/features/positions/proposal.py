@@ -4,8 +4,6 @@ Nothing is changed in here. The writer of the checkpoint records the gaps of a p
 its checkpoints, and closes the gaps that this settles.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Sets positions in a checkpoint on which no instance runs, as its writer for that moment."""
 
-from __future__ import annotations
-
 import threading
 
 from aggregator.config.schema import Config

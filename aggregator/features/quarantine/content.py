@@ -1,7 +1,5 @@
 """Finds the content of a quarantined record, and the partition that it goes to."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

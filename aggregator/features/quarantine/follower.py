@@ -3,8 +3,6 @@
 Off the critical path: a plain consumer in a thread of its own, from the topic's end at the start.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from contextlib import closing

@@ -1,7 +1,5 @@
 """A quarantine topic read from its beginning: each record that was refused, and its state. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

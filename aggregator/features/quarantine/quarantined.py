@@ -1,7 +1,5 @@
 """Quarantined records as they are shown, and what became of those that were tried again."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any

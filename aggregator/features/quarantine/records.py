@@ -5,8 +5,6 @@ records of its hub topic have it. A note has none, so nothing takes it for a rec
 origin as text, its headers say the rest.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

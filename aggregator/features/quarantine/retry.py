@@ -5,8 +5,6 @@ ends; afterwards another one says how it went. So a later attempt after one of u
 from where to search for the record, and need not read the whole hub topic.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Checks before a run the schemas that would meet at the hub. It changes nothing anywhere."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Which schemas of several sources do not fit together under one subject of the hub. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple

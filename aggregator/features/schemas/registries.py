@@ -1,7 +1,5 @@
 """Finds the hub's id of a schema, in the registries of a source and of the hub."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 from uuid import UUID
 

@@ -1,7 +1,5 @@
 """The newest events in memory, numbered, for those that follow them; and those not yet kept."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """History rows of a minute from two views; joining rows; parsing times. Pure."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta

@@ -3,8 +3,6 @@
 Nothing is decided by their rows: a commit is not forced to the disk.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 

@@ -1,7 +1,5 @@
 """Writes the history and the events of a run, in a thread of its own, off the critical path."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta

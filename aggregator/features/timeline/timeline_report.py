@@ -1,7 +1,5 @@
 """History as REST and commands show it: figures by the minute, and events."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 from pydantic import Field

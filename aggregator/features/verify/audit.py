@@ -3,8 +3,6 @@
 A batch that cannot be read costs its own hub topic only.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import threading

@@ -5,8 +5,6 @@ positions is in the hub when its ends are read, and what is in the hub then is i
 theirs are read after it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Run as a module it is that process, as `aggregator.features.child_process` says.
 """
 
-from __future__ import annotations
-
 import subprocess
 import threading
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """The result of `aggregator verify` as one document: per source partition and per hub topic."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 

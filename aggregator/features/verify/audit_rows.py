@@ -1,7 +1,5 @@
 """A report as rows of the table of audits."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -4,8 +4,6 @@ Below a committed position everything has to be in the hub; what is above is not
 running instance may be ahead. Both ends of a range are offsets of the source.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The table of audits, beside the checkpoints: a row per source partition and hub topic of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any

@@ -5,8 +5,6 @@ at or behind its hub ends. Where records were written again on purpose, it holds
 alone. The rows are read in batches and folded, as there may be millions.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta

@@ -4,8 +4,6 @@ A row frame has the columns of `ROW`. Of a record it carries hashes (xxhash64) o
 is shuffled; where schema ids are translated, these as well. No action is run here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The counts of what was compared, as results of partitions and hub topics, with some examples."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 

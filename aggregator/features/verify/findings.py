@@ -4,8 +4,6 @@ The findings are few: whatever is well is one row per source and hub partition, 
 not well keeps a row of its own, with its offset in `at`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import reduce
 

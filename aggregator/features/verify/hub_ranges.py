@@ -1,7 +1,5 @@
 """Which hub ranges an audit reads, and which absent records the hub may have deleted. Pure."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ What comes back to the driver is counts per source partition, and the first few 
 progress is reported, and it is cancelled when asked to stop.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid

@@ -3,8 +3,6 @@
 Off the critical path: a thread of its own, which reads a table that nothing waits for.
 """
 
-from __future__ import annotations
-
 from typing import Self
 
 from aggregator.config.schema import CheckpointConfig

@@ -1,7 +1,5 @@
 """Past audits, each in a line, from the table beside the checkpoint."""
 
-from __future__ import annotations
-
 import threading
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """Whether the schema ids of hub records mean what those at their sources do, by the registries."""
 
-from __future__ import annotations
-
 from uuid import UUID
 
 from aggregator.config.schema import Config

@@ -1,7 +1,5 @@
 """Small tables of the driver as frames, without a Python worker."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """All clusters of a config, asked at once with a deadline; a failure of one is a value."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace

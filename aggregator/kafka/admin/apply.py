@@ -1,7 +1,5 @@
 """Applies a plan's actions at the hub, or validates them; applying twice is the same as once."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 librdkafka's log lines and error events are taken from it here, never written to stderr.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import deque

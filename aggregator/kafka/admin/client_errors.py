@@ -4,8 +4,6 @@ librdkafka says only "timed out" of a call whose connection fails; the cause com
 error callback. `explain` takes both and names the cause.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Commits offsets of consumer groups."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException

@@ -5,8 +5,6 @@ to a client that is just being closed. So a client is closed when all it was ask
 given up, which each request is at its own timeout.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The ids of a cluster and of topics: they distinguish a topic from another of the same name."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

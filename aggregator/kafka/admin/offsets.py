@@ -7,8 +7,6 @@ is still under way its own thread answers, and frees what the call works on
 So the cluster's metadata are read first.
 """
 
-from __future__ import annotations
-
 import socket
 import ssl
 import struct

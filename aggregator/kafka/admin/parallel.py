@@ -1,7 +1,5 @@
 """Queries several clusters at once: a hung one costs only its own answer. And large queries."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

@@ -6,8 +6,6 @@ there. librdkafka reports at once a broker that gives none (before 0.11, or 2.8 
 that an id was given shows only in its statistics.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Which rights the brokers give us, without reading or writing a record: part of `check`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Kafka's topic descriptions and config entries -> `TopicFacts`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What certificates say: until when ours are valid, who we are, why a broker's is not trusted."""
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl

@@ -5,8 +5,6 @@ nothing secret is in a command line or a file. What was opened is kept by its co
 so the process runs again only for what has changed.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import subprocess

@@ -3,8 +3,6 @@
 At Amazon MSK that is a token for each login by IAM, made of the AWS credentials here.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping

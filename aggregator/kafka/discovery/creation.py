@@ -1,7 +1,5 @@
 """Applies a plan's changes at the hub: a few at once, thousands of topics while others flow."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

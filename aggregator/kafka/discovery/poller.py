@@ -4,8 +4,6 @@ The engine's own thread never waits for a cluster: a thread looks, every `topics
 and when it is woken, and hands over whole results.
 """
 
-from __future__ import annotations
-
 import queue
 import time
 from collections.abc import Collection, Mapping

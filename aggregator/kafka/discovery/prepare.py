@@ -3,8 +3,6 @@
 What the hub refuses of it is planned again without that.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

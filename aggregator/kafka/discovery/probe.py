@@ -1,7 +1,5 @@
 """Probes the sources, each in a thread of its own: does it answer, and what do its logs hold?"""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """All probes together: which sources answer, and how far and how long each is behind."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Collection

@@ -4,8 +4,6 @@ The only module that reaches through py4j for it: Spark hands out neither Avro's
 rules of compatibility, and what reads by many schemas is in the connector's Java.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ Registering a schema that is there already changes nothing and gives its id, so 
 done again after a failure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """What differs between two schemas, field by field. Pure."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Which registry knows the schema ids in a record."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from aggregator.config.schema import Config

@@ -3,8 +3,6 @@
 A key or a value names its schema in its own first bytes, or in a header.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 from uuid import UUID
 

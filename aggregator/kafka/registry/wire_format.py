@@ -4,8 +4,6 @@ A value is framed: a zero byte, the schema's id in four bytes, then what the sch
 header names the schema, by such an id or by a one and a GUID; then that is all of the value.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Iterable, Mapping

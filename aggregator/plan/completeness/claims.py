@@ -8,8 +8,6 @@ them, in buckets, for each source. A record counts as late when even the younges
 below all that was claimed of its source a moment before. So there is no cost for each record.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

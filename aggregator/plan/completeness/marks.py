@@ -8,8 +8,6 @@ The ends are high watermarks, also of a source that is read committed: behind th
 lies what others have acknowledged while a transaction is open.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Which source topics feed a hub topic, and which may do so later. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

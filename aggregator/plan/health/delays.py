@@ -5,8 +5,6 @@ to the time between two probes, and of a long delay to about a twentieth of it. 
 moments are arguments.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple

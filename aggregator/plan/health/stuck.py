@@ -1,7 +1,5 @@
 """Finds sources that answer no probe, and partitions whose position does not move. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A reader reports by itself a position that its log does not hold. It cannot see 
 cluster has been replaced, or that a log was cut below what it has already read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 

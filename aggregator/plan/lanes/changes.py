@@ -4,8 +4,6 @@ A lane ends when its tasks have reported their positions. Nothing waits for it: 
 planned now and starts when it has ended, and everything else continues meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 

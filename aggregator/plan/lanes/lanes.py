@@ -5,8 +5,6 @@ union need not stop; a source that is left out stops no other. The plan is stabl
 partitions that it has.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Literal

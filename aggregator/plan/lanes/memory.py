@@ -1,7 +1,5 @@
 """How much of the heap the clients of each task may fill: a share of it. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

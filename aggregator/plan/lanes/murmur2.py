@@ -1,7 +1,5 @@
 """The partition that every Kafka client with the Java default partitioner gives to a key."""
 
-from __future__ import annotations
-
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _R = 24

@@ -1,7 +1,5 @@
 """The Kafka settings of the hub's producers, fitted to the records and topics of a plan. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

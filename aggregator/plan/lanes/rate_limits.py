@@ -3,8 +3,6 @@
 The readers keep them, each its share by the partitions that it has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 

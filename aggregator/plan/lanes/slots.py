@@ -7,8 +7,6 @@ A task holds its slot for as long as its lane runs. A source needs one at least,
 transform in it; with fewer slots some of them would never be read, and nothing would say so.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ When one fails, the commands that `needs` it are skipped: nothing starts from a 
 not be committed. The next step judges their partitions again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

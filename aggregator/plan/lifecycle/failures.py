@@ -3,8 +3,6 @@
 The others keep running, and what failed is retried with growing delays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The health of sources: running, catching up, silent, paused or failed; what is stuck. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

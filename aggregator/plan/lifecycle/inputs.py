@@ -1,7 +1,5 @@
 """The inputs of a step: snapshots, checkpoint, lane reports, probes, orders, outcomes. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime

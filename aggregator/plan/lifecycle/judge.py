@@ -1,7 +1,5 @@
 """Judges each partition that is in no lane by the snapshot, the checkpoint and the gaps. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 

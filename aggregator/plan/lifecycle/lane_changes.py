@@ -1,7 +1,5 @@
 """Decides what is recovered, and which lanes end, hold and start. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import replace
 

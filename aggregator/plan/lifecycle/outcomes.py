@@ -4,8 +4,6 @@ Issuing a command changes nothing; its outcome does. So one that failed, or was 
 state from which the next decision issues it again.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from aggregator.model.values import Lane

@@ -1,7 +1,5 @@
 """Sets how fast the sources are read, from the config and their lags. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from aggregator.model.values import Positions, SourcePartition, SourceState

@@ -1,7 +1,5 @@
 """Applies reports of lanes and probes: what has ended, was released, or is another log. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

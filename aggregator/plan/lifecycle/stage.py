@@ -1,7 +1,5 @@
 """The stages of a source partition, and the allowed transitions. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """All that a running instance keeps for its decisions, in one value. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime

@@ -7,8 +7,6 @@ Time goes by between two steps, and anything may have happened. So a step never 
 relies only on its inputs.
 """
 
-from __future__ import annotations
-
 from aggregator.plan.lifecycle.commands import Command, Finish, Prepare, Release
 from aggregator.plan.lifecycle.failures import notice_rests
 from aggregator.plan.lifecycle.health import follow_sources

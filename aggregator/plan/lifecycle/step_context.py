@@ -1,7 +1,5 @@
 """A step under way: the state as it changes, and the commands so far. Only `step` makes one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

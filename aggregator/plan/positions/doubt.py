@@ -6,8 +6,6 @@ lost, the folder was restored from a backup, or it is gone. To look costs little
 cost not to look is every record of that time once more.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 

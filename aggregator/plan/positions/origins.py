@@ -6,8 +6,6 @@ records are compared with the source's at the same offsets: by their timestamps,
 values where nothing changes them on the way. What the source does not hold any more proves nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """What a recovery reads, and its result: positions, and what the next lanes skip. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType

@@ -5,8 +5,6 @@ Real-time mode started outside the log stays silent or fails, so every start pos
 `aggregator.plan.positions.gaps` decides about it. The others start.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Hub topics as they will be once a plan's actions are applied: what they then accept. Pure."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ It is as MirrorMaker 2 makes it: one partition, and compacted, so that of each s
 heartbeat stays.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

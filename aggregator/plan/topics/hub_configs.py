@@ -4,8 +4,6 @@ Nothing that a source asks for lowers a limit or changes the cleanup policy of a
 because both delete records; what the config itself asks for does, with a warning.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

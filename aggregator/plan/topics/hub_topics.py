@@ -4,8 +4,6 @@ The actions are values; an edge carries them out. A topic that cannot be taken a
 out, and all others are planned; what is wrong with the config as a whole is a refusal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Hub topic names: by template or by rules, and Kafka's rules for topic names."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ compaction, and the time of arrival as their timestamps, so that they refuse no 
 timestamp. Pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

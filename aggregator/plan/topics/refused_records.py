@@ -6,8 +6,6 @@ known (a compressed batch shrinks, clocks differ, configs were others once) noth
 until the hub has refused something; from then on `once_refused` limits hold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

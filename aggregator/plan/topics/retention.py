@@ -1,7 +1,5 @@
 """Warns of history that the hub's retention would delete soon after it arrives."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from aggregator.model.values import Route

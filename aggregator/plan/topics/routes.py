@@ -1,7 +1,5 @@
 """Source topics -> routes: what is taken from each source, and under which name at the hub."""
 
-from __future__ import annotations
-
 import difflib
 from collections import defaultdict
 from collections.abc import Collection, Mapping

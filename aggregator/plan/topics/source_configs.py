@@ -4,8 +4,6 @@ The hub must hold what every source holds, so the larger size and the longer ret
 anything else the first source in config order wins, and a warning names both values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce

@@ -4,8 +4,6 @@ A `CheckpointTable` belongs to ONE writer, whose threads take turns by its lock:
 progress, one that keeps the lease. A reader opens a table of its own.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid

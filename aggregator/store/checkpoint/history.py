@@ -1,7 +1,5 @@
 """The checkpoint table read backwards: which commits there were, and the state at one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

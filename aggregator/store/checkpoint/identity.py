@@ -4,8 +4,6 @@ A position says nothing without the topic that it counts in. So a lane's positio
 with the ids that were known when it began, whatever a later look finds behind the same names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

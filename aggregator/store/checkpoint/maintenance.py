@@ -5,8 +5,6 @@ version it leaves only when every commit up to there is the writer's: so a forei
 here as it is in `append`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pyarrow as pa

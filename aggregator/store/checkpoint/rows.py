@@ -6,8 +6,6 @@ commits said of all other partitions, each with the snapshot that belongs to it:
 of a position are the `hub_end` rows with the same seq, lane, generation, batch and snapshot_at.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ delta-rs looks at a table's log before it commits, so commits one after the othe
 any store. Only of those that begin at the same moment a put with the condition decides.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """What several writers need to find each other: clocks of this machine, the error of a conflict."""
 
-from __future__ import annotations
-
 import time
 from typing import NamedTuple
 

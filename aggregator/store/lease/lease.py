@@ -3,8 +3,6 @@
 A thread of its own, because neither a slow hub nor a long recovery may make the writer look dead.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Protocol

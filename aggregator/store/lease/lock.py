@@ -4,8 +4,6 @@ The file names the holder for people and for the next start. The holder renews i
 another machine that shares the folder can see whether it is alive.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Processes of this machine, known by id and start: whether they live, and how to end them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

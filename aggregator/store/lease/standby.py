@@ -4,8 +4,6 @@ It changes nothing while it waits. Any number may wait: what they do afterwards 
 does, so the lock, or the epoch, goes to one of them, and the others wait again.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a start does about another writer: refuse, wait for its lease, end it, or overrule it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable
