@@ -16,6 +16,7 @@ from aggregator.features.timeline.minutes import moment_of
 from aggregator.features.timeline.timeline_report import EventRow
 from aggregator.features.verify.audit_process import AuditRun
 from aggregator.features.verify.past_audits import AuditsReport
+from aggregator.model.alike import made_of
 from aggregator.model.record_rules import PoisonReason
 from aggregator.status.gaps import GapsReport
 from aggregator.status.hub_topics import HubTopicOverview, HubTopics, hub_topics
@@ -114,16 +115,7 @@ def dedup(
 def checkpoints(here: Here, limit: Annotated[int, Query(ge=1, le=COMMITS)] = 50) -> CommitsReport:
     """The last commits of the checkpoint."""
     rows = tuple(
-        CommitRow(
-            seq=it.seq,
-            committed_at=to_moment(it.committed_at_ms),
-            epoch=it.epoch,
-            kind=it.kind,
-            lane=it.lane,
-            generation=it.generation,
-            positions=it.positions,
-            clean=it.clean,
-        )
+        made_of(CommitRow, it, committed_at=to_moment(it.committed_at_ms))
         for it in here.desk.commits(limit)
     )
     return CommitsReport(name=here.control.config.name, commits=rows)

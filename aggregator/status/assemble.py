@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel
 
 from aggregator import __version__
+from aggregator.model.alike import made_of
 from aggregator.model.values import Route, SourcePartition
 from aggregator.plan.health.delays import Delay, lags, longest_by_source
 from aggregator.plan.lifecycle.state import LaneLife, LaneOver, SourceLife
@@ -156,27 +157,20 @@ def _source(
 ) -> SourceStatus:
     figures = view.figures.get(alias, SourceFigures())
     gaps = [it for it in view.state.gaps.values() if it.gap.partition.cluster == alias]
-    return SourceStatus(
+    return made_of(
+        SourceStatus,
+        life,
+        figures,
         alias=alias,
-        state=life.state,
         since=view.paused[alias].since if alias in view.paused else life.since,
-        reason=life.reason,
         group_error=view.source_errors.get(alias, ""),
-        cluster_id=life.cluster_id,
         topics=len(routes),
         partitions=sum(route.partitions for route in routes),
         lag=lag,
         **behind_fields(behind),
-        records=figures.records,
         bytes=figures.bytes_,
-        latency=figures.latency,
         age_counts=figures.age,
         flight_counts=figures.flight,
-        copied=figures.copied,
-        skipped=figures.skipped,
-        looped=figures.looped,
-        retried=figures.retried,
-        read_bytes=figures.read_bytes,
         quarantined=view.quarantined.get(alias, 0),
         gaps=len(gaps),
         lost=lost_offsets(gaps),

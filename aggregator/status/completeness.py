@@ -5,6 +5,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from aggregator.model.alike import made_of
 from aggregator.plan.completeness.claims import Claim
 from aggregator.store.checkpoint.rows import to_moment
 
@@ -79,15 +80,7 @@ def complete_topic(claim: Claim) -> CompleteTopic:
         topic=claim.topic,
         source=claim.source,
         up_to=None if claim.up_to_ms is None else to_moment(claim.up_to_ms),
-        laggard=None
-        if laggard is None
-        else HeldUp(
-            source=laggard.source,
-            topic=laggard.topic,
-            partition=laggard.partition,
-            why=laggard.why,
-            reason=laggard.reason,
-        ),
+        laggard=None if laggard is None else made_of(HeldUp, laggard),
         lost=claim.lost.offsets,
         gaps=claim.lost.gaps,
     )

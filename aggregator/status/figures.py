@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from aggregator.datapath.connector.reports import Counted, LaneReport, TaskReport, bucket_bounds
+from aggregator.model.alike import made_of
 from aggregator.status.copied import Copied
 from aggregator.status.percentiles import percentile
 from aggregator.status.schema import Latency, Percentiles
@@ -97,15 +98,12 @@ class Figures:
             self._kept.popleft()
         _, before = self._kept[0]
         return {
-            alias: SourceFigures(
+            alias: made_of(
+                SourceFigures,
+                counts[alias],
+                sums,
                 copied=tuple(it for _, it in sorted(sums.sent.items())),
-                skipped=sums.skipped,
-                looped=sums.looped,
-                retried=sums.retried,
-                read_bytes=sums.read_bytes,
                 latency=self._latency(counts[alias], before.get(alias, _Counts())),
-                age=counts[alias].age,
-                flight=counts[alias].flight,
             )
             for alias, sums in self._sums.items()
         }

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from aggregator.config.schema import CheckpointConfig, Config
+from aggregator.model.alike import made_of
 from aggregator.model.values import SourcePartition
 from aggregator.status.command_answers import paused_parts
 from aggregator.status.lag import LagReport, LagRow, make_report
@@ -110,18 +111,12 @@ def checkpoint_view(
 def position_rows(state: CheckpointState) -> tuple[PositionRow, ...]:
     """The positions of a state, in order."""
     return tuple(
-        PositionRow(
-            cluster=sp.cluster,
-            topic=sp.topic,
-            partition=sp.partition,
-            position=entry.position,
-            log_end=entry.log_end,
-            lane=entry.snapshot.lane,
-            generation=entry.snapshot.generation,
-            batch=entry.snapshot.batch,
-            seq=entry.seq,
+        made_of(
+            PositionRow,
+            sp,
+            entry,
+            entry.snapshot,
             snapshot_at=to_moment(entry.snapshot.snapshot_at_ms),
-            clean=entry.snapshot.clean,
         )
         for sp, entry in sorted(state.entries.items())
     )
@@ -158,16 +153,8 @@ def position_changes(
         ).slice(0, limit)
     return [
         PositionChange(
-            seq=row["seq"],
-            committed_at=row["committed_at"],
-            epoch=row["epoch"],
-            cluster=row["cluster"],
-            topic=row["topic"],
-            partition=row["partition"],
-            position=row["offset"],
-            log_end=row["log_end"],
-            lane=row["lane"],
-            clean=bool(row["clean"]),
+            **{name: row[name] for name in PositionChange.model_fields.keys() & row.keys()}
+            | {"position": row["offset"], "clean": bool(row["clean"])}
         )
         for row in newest.to_pylist()
     ]

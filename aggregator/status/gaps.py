@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from aggregator.model.alike import made_of
 from aggregator.plan.positions.gaps import GapRecord
 from aggregator.status.schema import Document, GapsStatus, GapStatus
 
@@ -31,28 +32,18 @@ def gaps_report(records: Sequence[GapRecord], *, only_open: bool, limit: int) ->
 def gap_status(record: GapRecord) -> GapStatus:
     """A record of the table, as every view shows it."""
     gap = record.gap
-    return GapStatus(
-        id=record.id,
-        cluster=gap.partition.cluster,
-        topic=gap.partition.topic,
-        partition=gap.partition.partition,
+    return made_of(
+        GapStatus,
+        record,
+        gap.partition,
+        gap,
         cause=gap.kind,
         from_offset=gap.start,
         to_offset=gap.end,
-        lost=gap.lost,
-        position=gap.position,
-        reason=gap.reason,
-        found_at=record.found_at,
-        epoch=record.epoch,
         cluster_id_then=gap.then.cluster,
         cluster_id_now=gap.now.cluster,
         topic_id_then=gap.then.topic,
         topic_id_now=gap.now.topic,
-        decision=record.decision,
-        decided_at=record.decided_at,
-        resolved=record.resolved,
-        resumes_at=record.resumes_at,
-        note=record.note,
     )
 
 

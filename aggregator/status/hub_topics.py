@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from aggregator.model.alike import made_of
 from aggregator.status.lag import longest_behind, states_of, sum_known
 from aggregator.status.schema import Document, PartitionStatus, Phase, Status
 from aggregator.status.sizes import sizes_of, sum_sized
@@ -99,7 +100,7 @@ def hub_topics(status: Status, earlier: Status | None, titles: Mapping[str, str]
                 **_complete(status, name),
             )
         )
-    return HubTopics(name=status.name, phase=status.phase, at=status.at, topics=tuple(found))
+    return made_of(HubTopics, status, topics=tuple(found))
 
 
 def _complete(status: Status, name: str) -> dict[str, Any]:

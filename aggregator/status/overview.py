@@ -9,6 +9,7 @@ from datetime import datetime
 
 from pydantic import ConfigDict, Field
 
+from aggregator.model.alike import made_of
 from aggregator.model.values import SourceState
 from aggregator.status.lag import longest_behind, states_of, sum_known
 from aggregator.status.schema import (
@@ -102,14 +103,9 @@ def overview(status: Status, earlier: Status | None, titles: Mapping[str, str]) 
     for part in status.partitions:
         states.setdefault(part.cluster, Counter())[part.state] += 1
     sizes = lag_bytes_of(status)
-    return Overview(
-        name=status.name,
-        phase=status.phase,
-        reason=status.reason,
-        version=status.version,
-        at=status.at,
-        started_at=status.started_at,
-        hub_cluster_id=status.hub_cluster_id,
+    return made_of(
+        Overview,
+        status,
         sources=tuple(
             _source(
                 it,
@@ -126,11 +122,6 @@ def overview(status: Status, earlier: Status | None, titles: Mapping[str, str]) 
         checkpoint_seq=status.checkpoint.seq,
         checkpoint_at=status.checkpoint.committed_at,
         checkpoint_error=status.checkpoint.error,
-        recovery=status.recovery,
-        quarantine=status.quarantine,
-        gaps=status.gaps,
-        audit=status.audit,
-        tee=status.tee,
     ).model_copy(update=status.others)
 
 
@@ -213,27 +204,14 @@ def _source(
     seconds: float,
 ) -> SourceOverview:
     known = old is not None and seconds > 0 and old.records <= source.records
-    return SourceOverview(
-        alias=source.alias,
+    return made_of(
+        SourceOverview,
+        source,
         title=title,
-        state=source.state,
-        since=source.since,
-        reason=source.reason,
-        topics=source.topics,
-        partitions=source.partitions,
         states=dict(states),
-        lag=source.lag,
         lag_bytes=lag_bytes,
-        seconds_behind=source.seconds_behind,
-        seconds_behind_at_least=source.seconds_behind_at_least,
-        records=source.records,
-        bytes=source.bytes,
         records_per_second=(source.records - old.records) / seconds if known and old else None,
         bytes_per_second=(source.bytes - old.bytes) / seconds if known and old else None,
-        latency=source.latency,
-        gaps=source.gaps,
-        lost=source.lost,
-        quarantined=source.quarantined,
     )
 
 
@@ -292,10 +270,4 @@ def source_page(
                 reasons=tuple(dict.fromkeys(it.reason for it in parts if it.reason)),
             )
         )
-    return SourcePage(
-        name=status.name,
-        phase=status.phase,
-        at=status.at,
-        source=found,
-        topics=tuple(topics),
-    )
+    return made_of(SourcePage, status, source=found, topics=tuple(topics))

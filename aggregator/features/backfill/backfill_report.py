@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pydantic import Field
 
 from aggregator.features.backfill.ranges import Backfill
+from aggregator.model.alike import made_of
 from aggregator.status.schema import BackfillPartStatus, BackfillStatus, Document
 
 SHOWN = 20
@@ -32,20 +33,13 @@ class BackfillsReport(Document):
 
 def backfill_status(backfill: Backfill, doing: str = "", reason: str = "") -> BackfillStatus:
     """A backfill as it is shown; `doing` and `reason` are those of the running instance."""
-    return BackfillStatus(
-        id=backfill.id,
+    return made_of(
+        BackfillStatus,
+        backfill,
         source=backfill.cluster,
-        topic=backfill.topic,
-        state=backfill.state,
         doing=doing,
         reason=reason or backfill.reason,
-        by=backfill.by,
-        ordered_at=backfill.ordered_at,
-        records=backfill.records,
-        left=backfill.left,
         lost=sum(part.lost for part in backfill.parts),
-        records_per_second=backfill.records_per_second,
-        bytes_per_second=backfill.bytes_per_second,
         parts=tuple(
             BackfillPartStatus(
                 partition=part.partition.partition,

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 from aggregator.features.backfill.ranges import Backfill, BackfillPart, BackfillState
+from aggregator.model.alike import made_of
 from aggregator.model.values import LogId, SourcePartition, TopicPartition
 from aggregator.store.row_model import INT32
 from aggregator.store.state_store import StateStore
@@ -76,20 +77,12 @@ class BackfillTable:
 
     def put(self, backfill: Backfill) -> None:
         """Note how a backfill is now."""
-        row = BackfillRow(
+        row = made_of(
+            BackfillRow,
+            backfill,
             at=datetime.now(UTC),
-            id=backfill.id,
-            cluster=backfill.cluster,
-            topic=backfill.topic,
             cluster_id=backfill.log.cluster,
             topic_id=backfill.log.topic,
-            ordered_at=backfill.ordered_at,
-            by=backfill.by,
-            state=backfill.state,
-            reason=backfill.reason,
-            records_per_second=backfill.records_per_second,
-            bytes_per_second=backfill.bytes_per_second,
-            records=backfill.records,
             parts=tuple(
                 _Part(it.partition.partition, it.start, it.end, it.position, it.lost)
                 for it in backfill.parts
@@ -100,10 +93,9 @@ class BackfillTable:
 
 
 def _backfill(row: BackfillRow) -> Backfill:
-    return Backfill(
-        id=row.id,
-        cluster=row.cluster,
-        topic=row.topic,
+    return made_of(
+        Backfill,
+        row,
         parts=tuple(
             BackfillPart(
                 SourcePartition(row.cluster, row.topic, it.partition),
@@ -114,14 +106,6 @@ def _backfill(row: BackfillRow) -> Backfill:
             )
             for it in row.parts
         ),
-        ordered_at=row.ordered_at,
-        at=row.at,
         log=LogId(row.cluster_id, row.topic_id),
         bound={TopicPartition(it.topic, it.partition): it.offset for it in row.hub_ends},
-        state=row.state,
-        reason=row.reason,
-        by=row.by,
-        records_per_second=row.records_per_second,
-        bytes_per_second=row.bytes_per_second,
-        records=row.records,
     )

@@ -1,7 +1,7 @@
 """The table `completeness` beside the checkpoints: what was claimed, a row whenever it changed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated
 
@@ -78,16 +78,7 @@ def _merged(before: Claim | None, claim: Claim) -> Claim:
         return claim
     if before.topics != claim.topics:
         return claim
-    return Claim(
-        source=claim.source,
-        topic=claim.topic,
-        up_to_ms=before.up_to_ms,
-        laggard=claim.laggard,
-        lost=claim.lost,
-        topics=claim.topics,
-        cluster_id=claim.cluster_id,
-        hub_id=claim.hub_id,
-    )
+    return replace(claim, up_to_ms=before.up_to_ms)
 
 
 def _row(claim: Claim, at_ms: int) -> ClaimRow:

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from aggregator.features.positions.targets import MoveKind, PositionMove
+from aggregator.model.alike import made_of
 from aggregator.status.schema import Document
 
 
@@ -41,14 +42,10 @@ class MovesReport(Document):
 def row_of(move: PositionMove) -> MoveRow:
     """A move as a row."""
     lost = move.skipped
-    return MoveRow(
-        cluster=move.partition.cluster,
-        topic=move.partition.topic,
-        partition=move.partition.partition,
-        position=move.position,
-        new=move.new,
-        difference=move.difference,
-        kind=move.kind,
+    return made_of(
+        MoveRow,
+        move.partition,
+        move,
         skipped_from=None if lost is None else lost.earliest,
         skipped_to=None if lost is None else lost.latest,
         what=str(move),

@@ -31,6 +31,7 @@ from aggregator.features.verify.counts import unreadable
 from aggregator.features.verify.hub_ranges import Accounted, Job, plan_jobs
 from aggregator.features.verify.job import JobResult, JobSettings, run_job, watched
 from aggregator.features.verify.schema_meaning import SchemaPairs
+from aggregator.model.alike import made_of
 from aggregator.model.errors import AggregatorError, ClusterError, RefusedError
 
 _DAMAGED = re.compile(r"(\S+)-(\d+)@(\d+) (cannot be read: .*)")
@@ -200,7 +201,9 @@ class _Comparison:
 def _settings(config: Config, request: VerifyRequest, seen: AuditLook, job: Job) -> JobSettings:
     own = {window.partition for window in job.windows}
     elsewhere = {window.partition for window in seen.windows} - own
-    return JobSettings(
+    return made_of(
+        JobSettings,
+        seen,
         hub_options={
             **{f"kafka.{k}": v for k, v in jvm_settings(config.hub, "consumer").items()},
             # Our records are not transactional; a foreign open transaction must not hide them.
@@ -213,13 +216,7 @@ def _settings(config: Config, request: VerifyRequest, seen: AuditLook, job: Job)
         hub_names=hub_names(config, seen.plan),
         others=Others(seen.known - own - elsewhere, elsewhere, seen.unreachable),
         lost=tuple(seen.lost),
-        proven=seen.proven,
-        set_aside=seen.set_aside,
-        put_back=seen.put_back,
-        stamped=seen.stamped,
         accounted=(*seen.accounted, *request.accounted),
-        quarantine=seen.quarantine,
-        unread=seen.unread,
         examples=request.examples,
     )
 

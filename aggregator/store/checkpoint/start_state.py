@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from aggregator.model.alike import made_of
 from aggregator.model.values import LogId, Positions, SourcePartition, TopicPartition
 from aggregator.plan.positions.start import Remembered
 from aggregator.store.checkpoint.rows import DOUBT, HUB, HUB_END, POSITION, Checkpoint, from_table
@@ -238,12 +239,9 @@ def latest_rows(table: pa.Table) -> pa.Table:
 
 
 def _snapshot_of(checkpoint: Checkpoint) -> Snapshot:
-    return Snapshot(
-        lane=checkpoint.lane,
-        generation=checkpoint.generation,
-        batch=checkpoint.batch,
-        snapshot_at_ms=checkpoint.snapshot_at_ms,
-        clean=checkpoint.clean,
+    return made_of(
+        Snapshot,
+        checkpoint,
         hub_ends=dict(checkpoint.hub_ends),
         cluster_id=checkpoint.cluster_ids.get(HUB, ""),
         topic_ids={

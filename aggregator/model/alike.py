@@ -1,0 +1,19 @@
+"""Makes a value of the fields that others have by the same names."""
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def made_of(kind: type[T], *givers: object, **own: Any) -> T:
+    """A model, dataclass or named tuple: fields in `own`, others of the first giver that has them.
+
+    A field that none of them has is its default; one without a default is the error of `kind`.
+    """
+    names: Iterable[str] = getattr(kind, "model_fields", None) or getattr(kind, "__match_args__")
+    for name in names:
+        giver = next((it for it in givers if name not in own and hasattr(it, name)), None)
+        if giver is not None:
+            own[name] = getattr(giver, name)
+    return kind(**own)
