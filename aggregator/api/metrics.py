@@ -7,6 +7,7 @@ are as many series as topics; per partition only when the config asks for it.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from enum import StrEnum
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -44,6 +45,77 @@ FINDINGS = (
     "not_judged",
 )
 
+ONE, EACH, TOPIC = (), ("source",), ("source", "topic")
+PARTITION = (*TOPIC, "partition")
+WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "up": ("1 while the process answers.", ONE),
+    "info": ("Name and version.", ("name", "version")),
+    "phase": ("1 for the phase it is in.", ("phase",)),
+    "source_up": ("1 while a source runs, or catches up.", EACH),
+    "source_state": ("1 for the state a source is in.", ("source", "state")),
+    "source_partitions": ("Partitions of a source in a state.", ("source", "state")),
+    "seconds_behind": (
+        "Since when a log reaches beyond what is copied, the longest of a source.",
+        EACH,
+    ),
+    "lost_timestamp_seconds": (
+        "When the newest gap was found in which offsets of a source are, or may be, lost.",
+        EACH,
+    ),
+    "records_read": (
+        "Records read: written, or left out for the hub held them or they came from it.",
+        EACH,
+    ),
+    "bytes_read": ("Bytes of keys and values read, of what was left out as well.", EACH),
+    "records_skipped": ("Records left out because the hub held them.", EACH),
+    "records_looped": ("Records left out because they came from the hub.", EACH),
+    "hub_producer_retries": ("Records sent again after an error of the hub.", EACH),
+    "records_quarantined": ("Records that the hub refused.", EACH),
+    "lost_offsets": ("Offsets lost in gaps, as far as known.", EACH),
+    "records_written": ("Records written to the hub.", TOPIC),
+    "written_bytes": ("Bytes of their keys and values.", TOPIC),
+    "lag_offsets": ("Offsets behind, of the partitions with a known lag.", TOPIC),
+    "lag_bytes": ("The same, by the mean size of what was copied.", TOPIC),
+    "lag_unknown_partitions": ("Partitions whose lag is not known.", TOPIC),
+    "start_time_seconds": ("When it started.", ONE),
+    "lanes": ("Lanes in a state.", ("state",)),
+    "lane_restarts": ("Starts of lanes after a failure.", ("lane",)),
+    "checkpoint_timestamp_seconds": ("When positions were last committed.", ONE),
+    "checkpoint_age_seconds": ("How long ago that was.", ONE),
+    "checkpoint_failing": ("1 while a commit is tried again.", ONE),
+    "gaps": ("Gaps ever found, open or decided.", ("state",)),
+    "audit_timestamp_seconds": ("When the hub was last verified.", ONE),
+    "audit_wrong": ("1 when something was wrong then.", ONE),
+    "audit_records": ("Records, by what was found of them then.", ("finding",)),
+    "audit_partitions": ("Source partitions that were judged then.", ONE),
+    "audit_partitions_not_compared": ("Of these silent, or with a conflict.", ONE),
+    "recovery_seconds": ("How long the last recovery took.", ONE),
+    "recovery_offsets": ("Offsets of the hub that it read.", ONE),
+    "recovery_records": ("Records it found beyond the checkpoint.", ONE),
+    "recovery_replayed_records": ("Missing records written since.", ONE),
+    "complete_up_to_timestamp_seconds": (
+        "All that a source acknowledged with a timestamp up to then is in the hub topic.",
+        ("source", "hub_topic"),
+    ),
+    "topic_complete_up_to_timestamp_seconds": (
+        "The same of all sources together.",
+        ("hub_topic",),
+    ),
+    "records_late": ("Records that came below such a claim, at least.", EACH),
+    "duplicates_dropped": (
+        "Records dropped because the hub held their event already.",
+        TOPIC,
+    ),
+    "records_without_event": ("Records that dedup found no event in, and wrote.", TOPIC),
+    "dedup_events": ("Events of a hub topic that are remembered.", ("hub_topic",)),
+    "dedup_bytes": ("Memory that these events take.", ("hub_topic",)),
+    "partition_position": ("The next offset to copy.", PARTITION),
+    "partition_log_end": ("The end of its log.", PARTITION),
+    "partition_lag_offsets": ("Offsets behind.", PARTITION),
+    "partition_up": ("1 while it is read.", PARTITION),
+}
+"""What each metric is, and its labels. Services have theirs themselves."""
+
 Rows = Iterable[tuple[Sequence[str], float | None]]
 
 
@@ -69,7 +141,7 @@ class _StatusCollector(Collector):
         self._config = config
 
     def collect(self) -> Iterator[Metric]:
-        yield _gauge("up", "1 while the process answers.", (), [((), 1.0)])
+        yield _one("up", 1.0)
         if self._status is None:
             return
         if "native" in self._config.names:
@@ -80,10 +152,8 @@ class _StatusCollector(Collector):
 
 def native(status: Status, *, partitions: bool) -> Iterator[Metric]:
     """Our own metrics of a status."""
-    yield _gauge(
-        "info", "Name and version.", ("name", "version"), [((status.name, status.version), 1.0)]
-    )
-    yield _states("phase", "1 for the phase it is in.", "phase", Phase, [((), status.phase)])
+    yield _gauge("info", [((status.name, status.version), 1.0)])
+    yield _states("phase", Phase, [((), status.phase)])
     yield from _of_sources(status)
     yield from _of_topics(status)
     yield from _of_the_whole(status)
@@ -96,70 +166,25 @@ def native(status: Status, *, partitions: bool) -> Iterator[Metric]:
 
 
 def _of_sources(status: Status) -> Iterator[Metric]:
-    sources = status.sources
-    up = (SourceState.RUNNING, SourceState.CATCHING_UP)
-    yield _gauge(
-        "source_up",
-        "1 while a source runs, or catches up.",
-        ("source",),
-        [((it.alias,), float(it.state in up)) for it in sources],
-    )
-    yield _states(
-        "source_state",
-        "1 for the state a source is in.",
-        "state",
-        SourceState,
-        [((it.alias,), it.state) for it in sources],
-        ("source",),
-    )
+    sources, up = status.sources, (SourceState.RUNNING, SourceState.CATCHING_UP)
+    yield _gauge("source_up", [((it.alias,), float(it.state in up)) for it in sources])
+    yield _states("source_state", SourceState, [((it.alias,), it.state) for it in sources])
     held = Counter((it.cluster, it.state) for it in status.partitions)
-    yield _gauge(
-        "source_partitions",
-        "Partitions of a source in a state.",
-        ("source", "state"),
-        [
-            ((it.alias, state), float(held[it.alias, state]))
-            for it in sources
-            for state in PartitionState
-        ],
-    )
-    yield _gauge(
-        "seconds_behind",
-        "Since when a log reaches beyond what is copied, the longest of a source.",
-        ("source",),
-        [((it.alias,), it.seconds_behind) for it in sources],
-    )
-    yield _gauge(
-        "lost_timestamp_seconds",
-        "When the newest gap was found in which offsets of a source are, or may be, lost.",
-        ("source",),
-        [((it.alias,), _seconds(it.lost_at)) for it in sources],
-    )
-    yield from _read_of_sources(sources)
-
-
-def _read_of_sources(sources: Sequence[SourceStatus]) -> Iterator[Metric]:
-    yield _counter(
-        "records_read",
-        "Records read: written, or left out for the hub held them or they came from it.",
-        ("source",),
-        [((it.alias,), float(it.records + it.skipped + it.looped)) for it in sources],
-    )
-    for name, words, field in (
-        (
-            "bytes_read",
-            "Bytes of keys and values read, of what was left out as well.",
-            "read_bytes",
-        ),
-        ("records_skipped", "Records left out because the hub held them.", "skipped"),
-        ("records_looped", "Records left out because they came from the hub.", "looped"),
-        ("hub_producer_retries", "Records sent again after an error of the hub.", "retried"),
-        ("records_quarantined", "Records that the hub refused.", "quarantined"),
-        ("lost_offsets", "Offsets lost in gaps, as far as known.", "lost"),
+    keys = [(it.alias, state) for it in sources for state in PartitionState]
+    yield _gauge("source_partitions", [(key, float(held[key])) for key in keys])
+    yield _gauge("seconds_behind", [((it.alias,), it.seconds_behind) for it in sources])
+    yield _gauge("lost_timestamp_seconds", [((it.alias,), _seconds(it.lost_at)) for it in sources])
+    read = [((it.alias,), float(it.records + it.skipped + it.looped)) for it in sources]
+    yield _counter("records_read", read)
+    for name, field in (
+        ("bytes_read", "read_bytes"),
+        ("records_skipped", "skipped"),
+        ("records_looped", "looped"),
+        ("hub_producer_retries", "retried"),
+        ("records_quarantined", "quarantined"),
+        ("lost_offsets", "lost"),
     ):
-        yield _counter(
-            name, words, ("source",), [((it.alias,), float(getattr(it, field))) for it in sources]
-        )
+        yield _counter(name, [((it.alias,), float(getattr(it, field))) for it in sources])
     yield _histogram(
         "record_age_seconds",
         "From a record's timestamp to its acknowledgement.",
@@ -173,20 +198,9 @@ def _read_of_sources(sources: Sequence[SourceStatus]) -> Iterator[Metric]:
 
 
 def _of_topics(status: Status) -> Iterator[Metric]:
-    copied = [(it.alias, topic) for it in status.sources for topic in it.copied]
-    labels = ("source", "topic")
-    yield _counter(
-        "records_written",
-        "Records written to the hub.",
-        labels,
-        [((alias, it.topic), float(it.records)) for alias, it in copied],
-    )
-    yield _counter(
-        "written_bytes",
-        "Bytes of their keys and values.",
-        labels,
-        [((alias, it.topic), float(it.bytes)) for alias, it in copied],
-    )
+    copied = [((it.alias, own.topic), own) for it in status.sources for own in it.copied]
+    yield _counter("records_written", [(key, float(own.records)) for key, own in copied])
+    yield _counter("written_bytes", [(key, float(own.bytes)) for key, own in copied])
     lags: Counter[tuple[str, str]] = Counter()
     size = sizes_of(status)
     unknown: Counter[tuple[str, str]] = Counter()
@@ -195,193 +209,88 @@ def _of_topics(status: Status) -> Iterator[Metric]:
         unknown[key] += it.lag is None
         if it.lag is not None:
             lags[key] += it.lag
-    yield _gauge(
-        "lag_offsets",
-        "Offsets behind, of the partitions with a known lag.",
-        labels,
-        [(key, float(lag)) for key, lag in lags.items()],
-    )
-    yield _gauge(
-        "lag_bytes",
-        "The same, by the mean size of what was copied.",
-        labels,
-        [(key, size(*key, lag)) for key, lag in lags.items()],
-    )
-    yield _gauge(
-        "lag_unknown_partitions",
-        "Partitions whose lag is not known.",
-        labels,
-        [(key, float(count)) for key, count in unknown.items()],
-    )
+    yield _gauge("lag_offsets", [(key, float(lag)) for key, lag in lags.items()])
+    yield _gauge("lag_bytes", [(key, size(*key, lag)) for key, lag in lags.items()])
+    yield _gauge("lag_unknown_partitions", [(key, float(it)) for key, it in unknown.items()])
 
 
 def _of_the_whole(status: Status) -> Iterator[Metric]:
-    yield _gauge("start_time_seconds", "When it started.", (), [((), _seconds(status.started_at))])
+    yield _one("start_time_seconds", _seconds(status.started_at))
     lanes = Counter(it.state for it in status.lanes)
-    yield _gauge(
-        "lanes",
-        "Lanes in a state.",
-        ("state",),
-        [((state,), float(lanes[state])) for state in LaneState],
-    )
-    yield _counter(
-        "lane_restarts",
-        "Starts of lanes after a failure.",
-        ("lane",),
-        [((it.name,), float(it.restarts)) for it in status.lanes],
-    )
-    checkpoint = status.checkpoint
-    yield _gauge(
-        "checkpoint_timestamp_seconds",
-        "When positions were last committed.",
-        (),
-        [((), _seconds(checkpoint.committed_at))],
-    )
-    age = None
-    if checkpoint.committed_at is not None:
-        age = (status.at - checkpoint.committed_at).total_seconds()
-    yield _gauge("checkpoint_age_seconds", "How long ago that was.", (), [((), age)])
-    yield _gauge(
-        "checkpoint_failing",
-        "1 while a commit is tried again.",
-        (),
-        [((), float(bool(checkpoint.error)))],
-    )
+    yield _gauge("lanes", [((state,), float(lanes[state])) for state in LaneState])
+    yield _counter("lane_restarts", [((it.name,), float(it.restarts)) for it in status.lanes])
+    at = status.checkpoint.committed_at
+    yield _one("checkpoint_timestamp_seconds", _seconds(at))
+    yield _one("checkpoint_age_seconds", None if at is None else (status.at - at).total_seconds())
+    yield _one("checkpoint_failing", float(bool(status.checkpoint.error)))
     gaps = status.gaps
-    yield _gauge(
-        "gaps",
-        "Gaps ever found, open or decided.",
-        ("state",),
-        [
-            (("open",), float(gaps.open)),
-            (("decided",), float(gaps.total - gaps.open)),
-        ],
-    )
+    decided = float(gaps.total - gaps.open)
+    yield _gauge("gaps", [(("open",), float(gaps.open)), (("decided",), decided)])
     yield from _of_the_audit(status.audit)
     found = status.recovery
     if found is not None:
-        for name, words, value in (
-            ("recovery_seconds", "How long the last recovery took.", found.seconds),
-            ("recovery_offsets", "Offsets of the hub that it read.", found.tail),
-            ("recovery_records", "Records it found beyond the checkpoint.", found.found),
-            ("recovery_replayed_records", "Missing records written since.", found.replayed),
-        ):
-            yield _gauge(name, words, (), [((), float(value))])
+        yield _one("recovery_seconds", found.seconds)
+        yield _one("recovery_offsets", found.tail)
+        yield _one("recovery_records", found.found)
+        yield _one("recovery_replayed_records", found.replayed)
 
 
 def _of_the_audit(audit: AuditStatus | None) -> Iterator[Metric]:
     known = audit if audit is not None and audit.at is not None else None
-    yield _gauge(
-        "audit_timestamp_seconds",
-        "When the hub was last verified.",
-        (),
-        [((), _seconds(known.at) if known is not None else None)],
-    )
-    if known is None:
-        return
-    yield _gauge("audit_wrong", "1 when something was wrong then.", (), [((), float(known.wrong))])
-    yield _gauge(
-        "audit_records",
-        "Records, by what was found of them then.",
-        ("finding",),
-        [((name,), float(getattr(known, name))) for name in FINDINGS],
-    )
-    yield _gauge(
-        "audit_partitions",
-        "Source partitions that were judged then.",
-        (),
-        [((), float(known.partitions))],
-    )
-    yield _gauge(
-        "audit_partitions_not_compared",
-        "Of these silent, or with a conflict.",
-        (),
-        [((), float(known.not_compared))],
-    )
+    yield _one("audit_timestamp_seconds", _seconds(known.at) if known is not None else None)
+    if known is not None:
+        yield _one("audit_wrong", float(known.wrong))
+        yield _gauge("audit_records", [((it,), float(getattr(known, it))) for it in FINDINGS])
+        yield _one("audit_partitions", float(known.partitions))
+        yield _one("audit_partitions_not_compared", float(known.not_compared))
 
 
 def _of_completeness(status: Status) -> Iterator[Metric]:
-    completeness = status.completeness
-    if completeness is None:
+    if status.completeness is None:
         return
-    yield _gauge(
-        "complete_up_to_timestamp_seconds",
-        "All that a source acknowledged with a timestamp up to then is in the hub topic.",
-        ("source", "hub_topic"),
-        [((it.source, it.topic), _seconds(it.up_to)) for it in completeness.topics if it.source],
-    )
-    yield _gauge(
-        "topic_complete_up_to_timestamp_seconds",
-        "The same of all sources together.",
-        ("hub_topic",),
-        [((it.topic,), _seconds(it.up_to)) for it in completeness.topics if it.source is None],
-    )
-    yield _counter(
-        "records_late",
-        "Records that came below such a claim, at least.",
-        ("source",),
-        [((alias,), float(count)) for alias, count in sorted(completeness.late.items())],
-    )
+    topics, late = status.completeness.topics, status.completeness.late
+    own = [((it.source, it.topic), _seconds(it.up_to)) for it in topics if it.source]
+    yield _gauge("complete_up_to_timestamp_seconds", own)
+    all_of = [((it.topic,), _seconds(it.up_to)) for it in topics if it.source is None]
+    yield _gauge("topic_complete_up_to_timestamp_seconds", all_of)
+    yield _counter("records_late", [((it,), float(count)) for it, count in sorted(late.items())])
 
 
 def _of_figure(figure: Figure) -> Metric:
-    make = _counter if figure.count else _gauge
-    return make(figure.name, figure.words, figure.labels, figure.rows)
+    family = CounterMetricFamily if figure.count else GaugeMetricFamily
+    return _filled(family(PREFIX + figure.name, figure.words, labels=figure.labels), figure.rows)
 
 
 def _of_dedup(status: Status) -> Iterator[Metric]:
     if not status.dedup:
         return
-    labels = ("source", "topic")
     counts = [((it.alias, own.topic), own) for it in status.sources for own in it.copied]
-    yield _counter(
-        "duplicates_dropped",
-        "Records dropped because the hub held their event already.",
-        labels,
-        [(names, float(own.dropped)) for names, own in counts],
-    )
-    yield _counter(
-        "records_without_event",
-        "Records that dedup found no event in, and wrote.",
-        labels,
-        [(names, float(own.without_id)) for names, own in counts],
-    )
-    yield _gauge(
-        "dedup_events",
-        "Events of a hub topic that are remembered.",
-        ("hub_topic",),
-        [((it.hub_topic,), float(it.events)) for it in status.dedup],
-    )
-    yield _gauge(
-        "dedup_bytes",
-        "Memory that these events take.",
-        ("hub_topic",),
-        [((it.hub_topic,), float(it.bytes)) for it in status.dedup],
-    )
+    yield _counter("duplicates_dropped", [(key, float(own.dropped)) for key, own in counts])
+    yield _counter("records_without_event", [(key, float(own.without_id)) for key, own in counts])
+    yield _gauge("dedup_events", [((it.hub_topic,), float(it.events)) for it in status.dedup])
+    yield _gauge("dedup_bytes", [((it.hub_topic,), float(it.bytes)) for it in status.dedup])
 
 
 def _of_partitions(status: Status) -> Iterator[Metric]:
-    labels = ("source", "topic", "partition")
     rows = [((it.cluster, it.topic, str(it.partition)), it) for it in status.partitions]
-    for name, words, field in (
-        ("partition_position", "The next offset to copy.", "position"),
-        ("partition_log_end", "The end of its log.", "log_end"),
-        ("partition_lag_offsets", "Offsets behind.", "lag"),
-    ):
-        yield _gauge(name, words, labels, [(key, getattr(it, field)) for key, it in rows])
-    yield _gauge(
-        "partition_up",
-        "1 while it is read.",
-        labels,
-        [(key, float(it.state is PartitionState.RUNNING)) for key, it in rows],
-    )
+    yield _gauge("partition_position", [(key, it.position) for key, it in rows])
+    yield _gauge("partition_log_end", [(key, it.log_end) for key, it in rows])
+    yield _gauge("partition_lag_offsets", [(key, it.lag) for key, it in rows])
+    running = PartitionState.RUNNING
+    yield _gauge("partition_up", [(key, float(it.state is running)) for key, it in rows])
 
 
-def _gauge(name: str, words: str, labels: Sequence[str], rows: Rows) -> Metric:
+def _one(name: str, value: float | None) -> Metric:
+    return _gauge(name, [((), value)])
+
+
+def _gauge(name: str, rows: Rows) -> Metric:
+    words, labels = WORDS[name]
     return _filled(GaugeMetricFamily(PREFIX + name, words, labels=labels), rows)
 
 
-def _counter(name: str, words: str, labels: Sequence[str], rows: Rows) -> Metric:
+def _counter(name: str, rows: Rows) -> Metric:
+    words, labels = WORDS[name]
     return _filled(CounterMetricFamily(PREFIX + name, words, labels=labels), rows)
 
 
@@ -393,21 +302,9 @@ def _filled(metric: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metr
     return metric
 
 
-def _states(
-    name: str,
-    words: str,
-    label: str,
-    states: Iterable[str],
-    rows: Iterable[tuple[Sequence[str], str]],
-    labels: Sequence[str] = (),
-) -> Metric:
-    every = list(states)
-    return _gauge(
-        name,
-        words,
-        (*labels, label),
-        [((*key, state), float(state == now)) for key, now in rows for state in every],
-    )
+def _states(name: str, states: type[StrEnum], rows: Iterable[tuple[Sequence[str], str]]) -> Metric:
+    every = [((*key, it), float(it == now)) for key, now in rows for it in states]
+    return _gauge(name, every)
 
 
 def _histogram(name: str, words: str, rows: Iterable[tuple[SourceStatus, Sequence[int]]]) -> Metric:

@@ -1,6 +1,5 @@
 """Makes a value of the fields that others have by the same names."""
 
-from collections.abc import Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -11,8 +10,8 @@ def made_of(kind: type[T], *givers: object, **own: Any) -> T:
 
     A field that none of them has is its default; one without a default is the error of `kind`.
     """
-    names: Iterable[str] = getattr(kind, "model_fields", None) or getattr(kind, "__match_args__")
-    for name in names:
+    shape: Any = kind
+    for name in getattr(shape, "model_fields", None) or shape.__match_args__:
         giver = next((it for it in givers if name not in own and hasattr(it, name)), None)
         if giver is not None:
             own[name] = getattr(giver, name)
