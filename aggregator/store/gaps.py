@@ -4,55 +4,58 @@ Append-only; the row of a gap with the highest number has its state. The running
 the command line may append at the same time: the later one has the higher number.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
-import pyarrow as pa
 from deltalake import DeltaTable
 
+from aggregator.model.alike import made_of
 from aggregator.model.errors import CheckpointError
 from aggregator.model.failpoint import failpoint
 from aggregator.model.values import LogId, SourcePartition
 from aggregator.plan.positions.gaps import Decision, GapRecord
 from aggregator.plan.positions.start import Gap, GapKind
 from aggregator.store.delta import NO_HOOKS
+from aggregator.store.row_model import INT32, RowModel
 from aggregator.store.state_store import StateStore, StateTable, is_tidy_due, quoted
 
 TABLE = "gaps"
 
-MOMENT = pa.timestamp("us", "UTC")
-SCHEMA = pa.schema(
-    [
-        ("gap", pa.string()),
-        ("seq", pa.int64()),
-        ("recorded_at", MOMENT),
-        ("found_at", MOMENT),
-        ("epoch", pa.int64()),
-        ("cluster", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("cause", pa.string()),
-        ("position", pa.int64()),
-        ("from_offset", pa.int64()),
-        ("to_offset", pa.int64()),
-        ("lost", pa.int64()),
-        ("cluster_id_then", pa.string()),
-        ("cluster_id_now", pa.string()),
-        ("topic_id_then", pa.string()),
-        ("topic_id_now", pa.string()),
-        ("decision", pa.string()),
-        ("decided_at", MOMENT),
-        ("resolved", pa.bool_()),
-        ("resumes_at", pa.int64()),
-        ("decided_on", pa.int64()),
-        ("reason", pa.string()),
-        ("note", pa.string()),
-    ]
-)
-"""Offsets are [from_offset, to_offset); `seq` counts the rows of one gap from 1 on."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapRow:
+    """A row. Offsets are [from_offset, to_offset); `seq` counts the rows of one gap from 1 on."""
+
+    gap: str
+    seq: int
+    recorded_at: datetime
+    found_at: datetime
+    epoch: int
+    cluster: str
+    topic: str
+    partition: Annotated[int, INT32]
+    cause: GapKind
+    position: int
+    from_offset: int
+    to_offset: int | None = None
+    lost: int | None = None
+    cluster_id_then: str = ""
+    cluster_id_now: str = ""
+    topic_id_then: str = ""
+    topic_id_now: str = ""
+    decision: Decision
+    decided_at: datetime | None = None
+    resolved: bool
+    resumes_at: int | None = None
+    decided_on: int | None = None
+    reason: str = ""
+    note: str = ""
+
+
+ROWS = RowModel(GapRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,7 @@ class GapTable:
                 for record in wanted
             ]
 
-        written = self._table.append_next(SCHEMA, rows)
+        written = self._table.append_next(ROWS.schema, rows)
         failpoint("after-gap")
         if is_tidy_due(written):
             # The rows are written. What fails here is done after as many again, or by `maintain`.
@@ -137,69 +140,46 @@ class GapTable:
     def _read(self, delta: DeltaTable) -> dict[str, tuple[GapRecord, int]]:
         """Gap id -> its newest record and that row's seq, in the order of finding."""
         with self._table.translated("read"):
-            rows = self._table.dataset(delta).to_table().to_pylist()
-        newest: dict[str, dict[str, Any]] = {}
-        for row in sorted(rows, key=lambda row: (row["seq"], row["recorded_at"])):
-            newest[row["gap"]] = row
-        ordered = sorted(newest.values(), key=lambda row: (row["found_at"], _partition(row)))
-        return {row["gap"]: (_record(row), row["seq"]) for row in ordered}
+            rows = [ROWS.item(it) for it in self._table.dataset(delta).to_table().to_pylist()]
+        rows.sort(key=lambda row: (row.seq, row.recorded_at))
+        newest = {row.gap: (_record(row), row.seq) for row in rows}
+        return dict(sorted(newest.items(), key=lambda it: _place(it[1][0])))
+
+
+def _place(record: GapRecord) -> tuple[datetime, SourcePartition]:
+    return record.found_at, record.gap.partition
 
 
 def _row(record: GapRecord, seq: int, now: datetime) -> dict[str, Any]:
     gap = record.gap
-    return {
-        "gap": record.id,
-        "seq": seq,
-        "recorded_at": now,
-        "found_at": record.found_at,
-        "epoch": record.epoch,
-        "cluster": gap.partition.cluster,
-        "topic": gap.partition.topic,
-        "partition": gap.partition.partition,
-        "cause": str(gap.kind),
-        "position": gap.position,
-        "from_offset": gap.start,
-        "to_offset": gap.end,
-        "lost": gap.lost,
-        "cluster_id_then": gap.then.cluster,
-        "cluster_id_now": gap.now.cluster,
-        "topic_id_then": gap.then.topic,
-        "topic_id_now": gap.now.topic,
-        "decision": str(record.decision),
-        "decided_at": record.decided_at,
-        "resolved": record.resolved,
-        "resumes_at": record.resumes_at,
-        "decided_on": record.decided_on,
-        "reason": gap.reason,
-        "note": record.note,
-    }
-
-
-def _record(row: Mapping[str, Any]) -> GapRecord:
-    gap = Gap(
-        _partition(row),
-        GapKind(row["cause"]),
-        row["from_offset"],
-        row["to_offset"],
-        row["reason"],
-        row["position"],
-        row["lost"],
-        LogId(row["cluster_id_then"], row["topic_id_then"]),
-        LogId(row["cluster_id_now"], row["topic_id_now"]),
-    )
-    return GapRecord(
-        row["gap"],
+    row = made_of(
+        GapRow,
+        record,
+        gap.partition,
         gap,
-        row["found_at"],
-        row["epoch"],
-        Decision(row["decision"]),
-        row["decided_at"],
-        row["resolved"],
-        row["resumes_at"],
-        row["decided_on"],
-        row["note"],
+        gap=record.id,
+        seq=seq,
+        recorded_at=now,
+        cause=gap.kind,
+        from_offset=gap.start,
+        to_offset=gap.end,
+        cluster_id_then=gap.then.cluster,
+        cluster_id_now=gap.now.cluster,
+        topic_id_then=gap.then.topic,
+        topic_id_now=gap.now.topic,
     )
+    return ROWS.row(row)
 
 
-def _partition(row: Mapping[str, Any]) -> SourcePartition:
-    return SourcePartition(row["cluster"], row["topic"], row["partition"])
+def _record(row: GapRow) -> GapRecord:
+    gap = made_of(
+        Gap,
+        row,
+        partition=SourcePartition(row.cluster, row.topic, row.partition),
+        kind=row.cause,
+        start=row.from_offset,
+        end=row.to_offset,
+        then=LogId(row.cluster_id_then, row.topic_id_then),
+        now=LogId(row.cluster_id_now, row.topic_id_now),
+    )
+    return made_of(GapRecord, row, id=row.gap, gap=gap)
