@@ -26,6 +26,7 @@ from aggregator.features.groups.hub_offsets import (
     unread_losses,
 )
 from aggregator.features.groups.hub_offsets import KnownPosition as Known
+from aggregator.features.groups.hub_scan import plan_shared
 from aggregator.model.values import LogId, OffsetRange, Route, SourcePartition, TopicPartition
 from aggregator.plan.positions.start import Gap, GapKind
 from support.examples import examples
@@ -159,6 +160,53 @@ def take(scan: HubScan, rows: Sequence[tuple[int, int, int]]) -> list[int]:
         scan.take(offset, origin(p), at)
         read.append(offset)
     return read
+
+
+@given(histories(), st.lists(st.integers(0, 12), min_size=1, max_size=4), st.integers(1, 40))
+def test_groups_that_are_read_together_find_what_each_finds_alone(
+    drawn: tuple[History, dict[int, int]], less: list[int], most: int
+) -> None:
+    """And no record is read that none of them would read, but for what lies within their reach."""
+    history, commits = drawn
+    behind = [{it: max(0, at - each) for it, at in commits.items()} for each in less]
+    for hub, rows in enumerate(history.records):
+        logs = OffsetRange(0, history.ends[hub])
+        feeds = [
+            {origin(it): feed_of(history, it, at, hub, 0) for it, at in own.items()}
+            for own in behind
+        ]
+        alone = [HubScan(own, logs, most) for own in feeds]
+        for each in alone:
+            take(each, [row for row in rows if row[0] >= each.start])
+        scans = [HubScan(own, logs, most) for own in feeds]
+        for turn in plan_shared([{HUB: scan} for scan in scans], most):
+            (shared,) = turn.values()
+            for offset, p, at in rows:
+                if offset >= shared.start and not shared.done:
+                    shared.take(offset, origin(p), at)
+            # The end of the log.
+            shared.done = True
+        found = [(it.place, it.again, it.counted, it.read, it.found) for it in scans]
+        assert found == [(it.place, it.again, it.counted, it.read, it.found) for it in alone]
+
+
+def test_a_group_far_behind_is_read_by_itself_and_the_others_once() -> None:
+    log = OffsetRange(0, 1_000)
+    starts = [0, 5, 900, 905, 8]
+    scans = [HubScan({origin(0): OriginFeed(at, lower=at)}, log, 10) for at in starts]
+    turns = plan_shared([{HUB: it} for it in scans], 10)
+    assert [turn[HUB].start for turn in turns] == [0, 900]
+    for turn in turns:
+        shared = turn[HUB]
+        for offset in range(shared.start, 1_000):
+            if not shared.done:
+                shared.take(offset, origin(0), offset)
+    assert all(it.done and it.place == at for it, at in zip(scans, starts, strict=True))
+    # Once for all, and nothing between the two ranges.
+    assert [turn[HUB].read for turn in turns] == [9, 6]
+    # Without a limit each may need all up to the end.
+    endless = [{HUB: HubScan({origin(0): OriginFeed(at, lower=at)}, log)} for at in starts]
+    assert len(plan_shared(endless, None)) == 1
 
 
 def test_reading_ends_where_no_older_record_can_follow() -> None:

@@ -12,21 +12,22 @@ from aggregator.features.groups.group_report import GroupReport
 from aggregator.features.groups.hub_offsets import ApplyRules, is_active, unread_losses
 from aggregator.features.groups.hub_scan import ReadProgress
 from aggregator.features.groups.translate import (
+    TOGETHER,
     GroupSight,
     HubReading,
     SourceGroup,
     TopicPlaces,
+    all_translated,
     at_sources,
     backfilled_of,
     look,
     past_of,
     states_at,
-    translated,
 )
 from aggregator.features.quarantine.ledger import Filter, Ledger
 from aggregator.features.quarantine.reader import opened
 from aggregator.features.quarantine.records import RecordState
-from aggregator.kafka.admin import by_partition, each_cluster
+from aggregator.kafka.admin import ClusterAdmin, by_partition, each_cluster
 from aggregator.model.errors import AggregatorError, ClusterError, RefusedError
 from aggregator.model.values import SourcePartition, TopicPartition
 from aggregator.plan.positions.start import Gap
@@ -38,7 +39,7 @@ from aggregator.store.state_store import StateStore
 
 POLL_SECONDS = 1.0
 AT_ONCE = 4
-"""How many groups are translated at the same time: each reads the history, and the hub."""
+"""How many groups are translated at the same time: each reads the history."""
 
 TextSink = Callable[[str], None]
 Found = tuple[SourceGroup, ...] | ClusterError
@@ -178,42 +179,61 @@ class Moving:
             # Once: the hub lists all groups, however many are asked for.
             states = group_states(hub, self.config.supervision.connect_timeout)
 
-            def translate(group: str) -> Outcome:
-                try:
-                    sources = self._to_translate(group, found[group])
-                    reading = HubReading(self._until, late, report=self._progress)
-                    commits = _commits(sources)
-                    topics = translated(sight, hub, commits, reading, past)
-                    report = applied(
-                        self.config,
-                        hub,
-                        group,
-                        sources,
-                        topics,
-                        rules=self.rules,
-                        state=states.get(group, ""),
-                    )
-                    limits = _limits(self.config, [it.alias for it in sources], topics, losses)
-                except AggregatorError as error:
-                    return error
-                return report.model_copy(update={"notes": (*limits, *report.notes)})
+            def translate(part: Sequence[str]) -> Iterable[Outcome]:
+                sources = {group: self._to_translate(group, found[group]) for group in part}
+                reading = HubReading(self._until, late, report=self._progress)
+                wanted = {
+                    group: (_commits(own), reading)
+                    for group, own in sources.items()
+                    if not isinstance(own, AggregatorError)
+                }
+                places = all_translated(sight, hub, wanted, past, pool.map)
 
-            for group, outcome in zip(found, pool.map(translate, found), strict=True):
-                outcomes[group] = outcome
-                if len(found) > 1:
-                    self.report(f"{len(outcomes)} of {len(found)} groups are looked at")
+                def write(group: str) -> Outcome:
+                    own, topics = sources[group], places.get(group, ())
+                    if isinstance(own, AggregatorError):
+                        return own
+                    try:
+                        if isinstance(topics, Exception):
+                            raise topics
+                        return self._written(hub, group, own, topics, states, losses)
+                    except AggregatorError as error:
+                        return error
+
+                return pool.map(write, part)
+
+            for at in range(0, len(found), TOGETHER):
+                part = [*found][at : at + TOGETHER]
+                for group, outcome in zip(part, translate(part), strict=True):
+                    outcomes[group] = outcome
+                    if len(found) > 1:
+                        self.report(f"{len(outcomes)} of {len(found)} groups are looked at")
         return outcomes
 
-    def _to_translate(self, group: str, found: Found) -> tuple[SourceGroup, ...]:
+    def _written(
+        self,
+        hub: ClusterAdmin,
+        group: str,
+        sources: Sequence[SourceGroup],
+        topics: tuple[TopicPlaces, ...],
+        states: Mapping[str, str],
+        losses: Collection[Gap],
+    ) -> GroupReport:
+        state = states.get(group, "")
+        report = applied(self.config, hub, group, sources, topics, rules=self.rules, state=state)
+        limits = _limits(self.config, [it.alias for it in sources], topics, losses)
+        return report.model_copy(update={"notes": (*limits, *report.notes)})
+
+    def _to_translate(self, group: str, found: Found) -> Found | AggregatorError:
         if isinstance(found, ClusterError):
-            raise found
+            return found
         if not _commits(found):
             asked = ", ".join(it.alias for it in found)
-            raise RefusedError(
+            return RefusedError(
                 [f"group {group} has committed nothing in what is copied of {asked}"]
             )
         if self.rest and not self.rules.dry_run and any(is_active(it.state) for it in found):
-            raise CutoverError(f"group {group} has active members: stop them")
+            return CutoverError(f"group {group} has active members: stop them")
         return found
 
     @property

@@ -6,7 +6,7 @@ state and an event, and delays nothing else. What has not changed is not transla
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Self
 
@@ -16,14 +16,16 @@ from aggregator.features.groups.group_admin import committed_by_all, group_state
 from aggregator.features.groups.group_report import GroupReport
 from aggregator.features.groups.hub_offsets import GOOD, ApplyRules, PlaceVerdict, matching
 from aggregator.features.groups.translate import (
+    TOGETHER,
     GroupSight,
     HubReading,
     SourceGroup,
     TopicPlaces,
+    Translation,
+    all_translated,
     backfilled_of,
     past_of,
     sight_of,
-    translated,
 )
 from aggregator.features.service import Now, Resources, Service
 from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
@@ -46,6 +48,8 @@ from aggregator.store.state_store import StateStore
 MOST_RECORDS = 20_000
 """How many records of a hub partition are read for one group: the stream goes first. A place found
 by then is the exact one; otherwise the group is left a little further back."""
+READ_SECONDS = 300.0
+"""How long the hub may be read for groups that are translated together."""
 RETRY_SECONDS = 60.0
 """How often a failed write is retried while nothing changes."""
 
@@ -200,21 +204,23 @@ class GroupSync(Service):
         }
         moved = MovedGroups(StateStore.of(place)).read()
         self._past, self._late = past_of(sight, self._past), backfilled_of(sight)
-        refused, silent = "", dict[str, str]()
+        refused = ""
         with open_admin(sight.config, HUB) as hub:
             # Once: the hub lists all groups, however many are due.
             states = group_states(hub, sight.config.supervision.connect_timeout)
-            for group in due:
+            reading = HubReading(0.0, self._late, most=MOST_RECORDS, stop=self._loop.over)
+            for at in range(0, len(due), TOGETHER):
                 if self._loop.over.is_set():
-                    return refused
-                commits = self._of(group, sight)
-                if over & commits.keys() or moved.has(group, commits):
-                    # It is at the hub, and its offsets may be set there by hand.
-                    self._done[group] = _Done(commits, sight, complete=False, at=time.monotonic())
-                    self._groups[group] = SyncedGroup(group=group, error=AT_THE_HUB)
-                    continue
-                state = states.get(group, "")
-                why = self._translate(sight, hub, group, state, past=self._past, silent=silent)
+                    break
+                left = {group: self._of(group, sight) for group in due[at : at + TOGETHER]}
+                for group, commits in [*left.items()]:
+                    if over & commits.keys() or moved.has(group, commits):
+                        # It is at the hub, and its offsets may be set there by hand.
+                        del left[group]
+                        done = _Done(commits, sight, complete=False, at=time.monotonic())
+                        self._done[group] = done
+                        self._groups[group] = SyncedGroup(group=group, error=AT_THE_HUB)
+                why = self._together(sight, hub, left, states, reading)
                 refused = refused or why
         return refused
 
@@ -279,45 +285,55 @@ class GroupSync(Service):
             if group in self._commits.get(alias, {})
         }
 
-    def _translate(
+    def _together(
+        self,
+        sight: GroupSight,
+        hub: ClusterAdmin,
+        groups: Mapping[str, Mapping[str, Offsets]],
+        states: Mapping[str, str],
+        reading: HubReading,
+    ) -> str:
+        """Translate some groups and write them; returns what an operator must fix, or ""."""
+        now = time.monotonic()
+        wanted, rules = dict[str, Translation](), dict[str, ApplyRules]()
+        for group, commits in groups.items():
+            before = self._done.get(group)
+            floors = before.floors(commits, sight) if before is not None else {}
+            # Before it is tried: what fails is not tried at each turn.
+            self._done[group] = _Done(commits, sight, floors, complete=False, at=now)
+            refine = before is not None and bool(before.waiting) and before.commits == commits
+            rules[group] = ApplyRules(dry_run=False, keeping=True, refine=refine)
+            own = replace(reading, deadline=now + READ_SECONDS, floors=floors, pinned=refine)
+            wanted[group] = commits, own
+        assert self._past is not None
+        found, refused = all_translated(sight, hub, wanted, self._past), ""
+        for group, topics in found.items():
+            try:
+                if isinstance(topics, Exception):
+                    raise topics
+                why = self._write(sight, hub, group, topics, rules[group], states.get(group, ""))
+            except Exception as error:
+                self._groups[group] = SyncedGroup(group=group, error=str(error))
+                why = f"group {group}: {error}"
+            refused = refused or why
+        return refused
+
+    def _write(
         self,
         sight: GroupSight,
         hub: ClusterAdmin,
         group: str,
+        topics: tuple[TopicPlaces, ...],
+        rules: ApplyRules,
         state: str,
-        *,
-        past: Past,
-        silent: dict[str, str],
     ) -> str:
-        """Translate one group and write it; returns what an operator must fix, or ""."""
-        commits, now = self._of(group, sight), time.monotonic()
-        config, before = sight.config, self._done.get(group)
-        floors = before.floors(commits, sight) if before is not None else {}
-        # Before it is tried: what fails is not tried at each turn.
-        self._done[group] = _Done(commits, sight, floors, complete=False, at=now)
-        deadline = now + max(config.supervision.connect_timeout, RETRY_SECONDS)
-        refine = before is not None and bool(before.waiting) and before.commits == commits
-        reading = HubReading(
-            deadline,
-            self._late,
-            floors=floors,
-            pinned=refine,
-            most=MOST_RECORDS,
-            silent=silent,
-            stop=self._loop.over,
-        )
-        rules = ApplyRules(dry_run=False, keeping=True, refine=refine)
-        try:
-            topics = translated(sight, hub, commits, reading, past)
-            sources = [SourceGroup(alias, "", own) for alias, own in commits.items()]
-            report = applied(config, hub, group, sources, topics, rules=rules, state=state)
-        except Exception as error:
-            self._groups[group] = SyncedGroup(group=group, error=str(error))
-            return f"group {group}: {error}"
+        commits = self._done[group].commits
+        sources = [SourceGroup(alias, "", own) for alias, own in commits.items()]
+        report = applied(sight.config, hub, group, sources, topics, rules=rules, state=state)
         waiting = _waiting(topics, sight.state)
         places = {place.partition: place.offset for topic in topics for place in topic.places}
         complete = not _why_not(report)
-        self._done[group] = _Done(commits, sight, places, waiting, complete, now)
+        self._done[group] = _Done(commits, sight, places, waiting, complete, self._done[group].at)
         self._groups[group] = SyncedGroup(
             group=group,
             partitions=sum(it.verdict in GOOD for it in report.partitions),

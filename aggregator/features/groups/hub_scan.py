@@ -1,7 +1,7 @@
 """Reads the hub partitions that scans need, from their starts, until all scans are done."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from threading import Event
@@ -49,6 +49,74 @@ class Scan(Protocol):
 
     def take(self, offset: int, origin: SourcePartition | None, at: int, /) -> None:
         """The next record: its hub offset, and the partition and offset that it comes from."""
+
+
+class SharedScan:
+    """Scans of one hub partition whose ranges touch, as one: each record is read once for all."""
+
+    def __init__(self, scans: Sequence[Scan]) -> None:
+        self._coming = sorted(scans, key=lambda it: it.start, reverse=True)
+        self._begun: list[Scan] = []
+        self.start = self._coming[-1].start
+        self.end = max(it.end for it in scans)
+        self.read = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether none of them needs any more."""
+        return not (self._coming or self._begun)
+
+    @done.setter
+    def done(self, over: bool) -> None:
+        if over:
+            for scan in (*self._coming, *self._begun):
+                scan.done = True
+            self._coming, self._begun = [], []
+
+    def take(self, offset: int, origin: SourcePartition | None, at: int) -> None:
+        """The next record, for those that have begun."""
+        self.read += 1
+        while self._coming and self._coming[-1].start <= offset:
+            self._begun.append(self._coming.pop())
+        over = False
+        for scan in self._begun:
+            scan.take(offset, origin, at)
+            over = over or scan.done
+        if over:
+            self._begun = [it for it in self._begun if not it.done]
+
+
+def plan_shared(
+    scans: Iterable[Mapping[TopicPartition, Scan]], most: int | None
+) -> list[dict[TopicPartition, Scan]]:
+    """Which scans are read together, and in which turn: each turn reads a partition in one go.
+
+    `most` records are read for a scan at most, so that from where it begins it reaches as far: one
+    that begins beyond the reach of all before it is read by itself, and what is between is not.
+    """
+    by_partition: dict[TopicPartition, list[Scan]] = {}
+    for each in scans:
+        for tp, scan in each.items():
+            if not scan.done:
+                by_partition.setdefault(tp, []).append(scan)
+    turns: list[dict[TopicPartition, Scan]] = []
+    for tp, own in sorted(by_partition.items()):
+        for number, together in enumerate(_touching(own, most)):
+            if number == len(turns):
+                turns.append({})
+            turns[number][tp] = SharedScan(together)
+    return turns
+
+
+def _touching(scans: Iterable[Scan], most: int | None) -> list[list[Scan]]:
+    found: list[list[Scan]] = []
+    reach = -1
+    for scan in sorted(scans, key=lambda it: it.start):
+        if scan.start > reach:
+            found.append([])
+        found[-1].append(scan)
+        reach = max(reach, scan.end if most is None else min(scan.end, scan.start + most))
+    return found
 
 
 def read_scans(

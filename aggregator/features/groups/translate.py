@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event
+from typing import Any
 
 from aggregator.config.schema import Config
 from aggregator.features.backfill.backfill_table import BackfillTable
@@ -19,7 +20,7 @@ from aggregator.features.groups.hub_offsets import (
     Wanted,
     plan_topics,
 )
-from aggregator.features.groups.hub_scan import ReadProgress, read_scans
+from aggregator.features.groups.hub_scan import ReadProgress, Scan, plan_shared, read_scans
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.kafka.admin.parallel import LATE_SECONDS, Replies, ask_all
 from aggregator.kafka.discovery.hub_logs import TopicLogs, patient_topics
@@ -92,7 +93,9 @@ class HubReading:
     `disordered` are source partitions of which old records may have been written late. `floors` are
     hub offsets below which nothing is that the group has not read, where that is known; with
     `pinned` it may be there already, so that what others write there counts from there on. `silent`
-    are hub topics that did not report where they end, and why: they are not asked again.
+    are hub topics that did not report where they end, and why: they are not asked again. `logs` are
+    what hub topics held when one of these groups needed them, by topic; those of the others began
+    before that as well.
     """
 
     deadline: float
@@ -101,6 +104,7 @@ class HubReading:
     pinned: bool = False
     most: int | None = None
     silent: dict[str, str] = field(default_factory=dict)
+    logs: dict[str, Mapping[TopicPartition, OffsetRange]] = field(default_factory=dict)
     report: Callable[[ReadProgress], None] = lambda _: None
     stop: Event | None = None
 
@@ -193,6 +197,20 @@ def backfilled_of(sight: GroupSight) -> frozenset[SourcePartition]:
     return BackfillTable(StateStore.of(place)).partitions()
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedGroup:
+    """The translation of a group before the hub is read: what is looked for, and where."""
+
+    topics: tuple[Wanted, ...]
+    scans: Mapping[TopicPartition, HubScan]
+    logs: Mapping[TopicPartition, OffsetRange]
+    lowers: Mapping[SourcePartition, ProvenBound]
+
+    def places(self, past: Past) -> tuple[TopicPlaces, ...]:
+        """Where the group continues, per hub topic; once all scans are done."""
+        return tuple(_places(it, self.scans, self.logs, self.lowers, past) for it in self.topics)
+
+
 def translated(
     sight: GroupSight, hub: ClusterAdmin, commits: Commits, reading: HubReading, past: Past
 ) -> tuple[TopicPlaces, ...]:
@@ -200,13 +218,88 @@ def translated(
 
     Raises ClusterError and CheckpointError.
     """
+    found = prepared(sight, hub, commits, reading, past)
+    _read(sight, found.scans, reading)
+    return found.places(past)
+
+
+TOGETHER = 50
+"""The number of groups for which the hub is read in one go."""
+
+Translation = tuple[Commits, HubReading]
+"""What a group has committed, and how the hub is read for it."""
+
+Places = tuple[TopicPlaces, ...] | Exception
+"""Where a group continues, or why that is not known."""
+
+Mapper = Callable[[Callable[[str], PreparedGroup | Exception], Iterable[str]], Iterable[Any]]
+
+
+def all_translated(
+    sight: GroupSight,
+    hub: ClusterAdmin,
+    groups: Mapping[str, Translation],
+    past: Past,
+    each: Mapper = map,
+) -> dict[str, Places]:
+    """The same for several groups: the hub's records are read once for all of them.
+
+    `each` applies a function to names, as `map` does.
+    """
+
+    def prepare(group: str) -> PreparedGroup | Exception:
+        try:
+            return prepared(sight, hub, *groups[group], past)
+        except Exception as error:  # it is of this group alone
+            return error
+
+    if not groups:
+        return {}
+    begun = dict(zip(groups, each(prepare, groups), strict=True))
+    found: dict[str, Places] = {
+        group: it for group, it in begun.items() if isinstance(it, Exception)
+    }
+    ready = {group: it for group, it in begun.items() if isinstance(it, PreparedGroup)}
+    try:
+        # They are read alike; what is known of each of them is in its scans.
+        _, reading = next(iter(groups.values()))
+        for turn in plan_shared([it.scans for it in ready.values()], reading.most):
+            _read(sight, turn, reading)
+    except ClusterError:
+        # It may be about a topic of one of them.
+        for group in ready:
+            try:
+                found[group] = translated(sight, hub, *groups[group], past)
+            except Exception as error:
+                found[group] = error
+        return found
+    return found | {group: it.places(past) for group, it in ready.items()}
+
+
+def _read(sight: GroupSight, scans: Mapping[TopicPartition, Scan], reading: HubReading) -> None:
+    read_scans(
+        sight.config.hub,
+        scans,
+        silence=sight.config.supervision.connect_timeout,
+        deadline=reading.deadline,
+        report=reading.report,
+        stop=reading.stop,
+    )
+
+
+def prepared(
+    sight: GroupSight, hub: ClusterAdmin, commits: Commits, reading: HubReading, past: Past
+) -> PreparedGroup:
+    """What has to be read at the hub for a group with these commits.
+
+    Raises ClusterError and CheckpointError.
+    """
     known = {sp: KnownPosition(it.position, it.log) for sp, it in sight.state.entries.items()}
     hub_ids = (sight.state.cluster_ids.get(HUB_ALIAS, ""), sight.hub_id)
     topics = plan_topics(commits, sight.routes, known, sight.ids, hub_ids, sight.hub_topics)
     # Read after the commits were: what comes later lies behind these ends.
-    found = _hub_logs(hub, topics, sight.config, reading.silent)
+    found = _hub_logs(hub, topics, sight.config, reading)
     logs = found.logs
-    reading.silent.update(found.waits)
     topics = tuple(_without_cut(_if_reported(it, found), sight.state, logs) for it in topics)
     good = [it for it in topics if not it.refusals]
     targets = {sp: at for it in good for sp, at in it.commits.items()}
@@ -229,26 +322,24 @@ def translated(
             }
             pin = reading.floors.get(tp) if reading.pinned else None
             scans[tp] = HubScan(feeds, logs[tp], reading.most, pin)
-    read_scans(
-        sight.config.hub,
-        scans,
-        silence=sight.config.supervision.connect_timeout,
-        deadline=reading.deadline,
-        report=reading.report,
-        stop=reading.stop,
-    )
-    return tuple(_places(it, scans, logs, lowers, past) for it in topics)
+    return PreparedGroup(topics, scans, logs, lowers)
 
 
 def _hub_logs(
-    hub: ClusterAdmin, topics: Collection[Wanted], config: Config, silent: Mapping[str, str]
+    hub: ClusterAdmin, topics: Collection[Wanted], config: Config, reading: HubReading
 ) -> TopicLogs:
     names = {it.hub_topic for it in topics if not it.refusals}
-    waits = {name: why for name, why in silent.items() if name in names}
-    if names <= waits.keys():
-        return TopicLogs({}, waits)
-    found = patient_topics(hub, names - waits.keys(), config.supervision.connect_timeout)
-    return TopicLogs(found.logs, {**waits, **found.waits})
+    if unknown := names - reading.silent.keys() - reading.logs.keys():
+        found = patient_topics(hub, unknown, config.supervision.connect_timeout)
+        reading.silent.update(found.waits)
+        for name in unknown - found.waits.keys():
+            reading.logs[name] = {tp: log for tp, log in found.logs.items() if tp.topic == name}
+    logs = {
+        tp: log
+        for name in sorted(names & reading.logs.keys())
+        for tp, log in reading.logs[name].items()
+    }
+    return TopicLogs(logs, {name: why for name, why in reading.silent.items() if name in names})
 
 
 def _if_reported(wanted: Wanted, found: TopicLogs) -> Wanted:
