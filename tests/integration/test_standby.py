@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
-from itertools import cycle, islice
+from contextlib import ExitStack, nullcontext
+from itertools import chain, cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ STANDBY = ("--standby",)
 LEASE = 3.0
 SPEED = 12.0
 """Probes look twelve times as often, so that a take-over lasts as long for them as in life."""
+TAIL_SECONDS = 6.0
 MIRROR = {"connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector"}
 
 
@@ -60,8 +61,36 @@ def freeze_and_wake(writer: Application) -> None:
     kill(writer)
 
 
+def fill_heap(writer: Application) -> None:
+    """Its Java needs more memory than it may have: it ends at once, and Python says why."""
+    (writer.log.parent / FILL).touch()
+    code, log = ended(writer)
+    assert code and "its memory was used up" in log, f"exit code {code}\n{log}"
+
+
+FILL = "fill"
+FILLED = """
+import pathlib, sys, threading, time
+from pyspark import SparkContext
+from aggregator.cli.main import main
+
+def fill(file):
+    while not file.exists():
+        time.sleep(0.1)
+    gateway = SparkContext._gateway
+    kept = [gateway.new_array(gateway.jvm.long, 1 << 23) for _ in range(10_000)]
+
+file = pathlib.Path(sys.argv[3]).with_name("%s")
+threading.Thread(target=fill, args=(file,), daemon=True).start()
+main()
+"""
+"""`aggregator` whose Java is filled up when that file is there."""
+SMALL = {
+    "spark": {"conf": {"spark.driver.extraJavaOptions": QUICK_START, "spark.driver.memory": "768m"}}
+}
+
 WAYS = (kill, freeze, stop, freeze_and_wake)
-TURNS = turns(len(WAYS), 10)
+TURNS = turns(1 + len(WAYS), 10)
 
 
 @pytest.mark.again
@@ -76,11 +105,15 @@ def test_whoever_stands_by_takes_over_each_time_and_says_for_whom_it_waits(
         "spark": {"conf": {"spark.driver.extraJavaOptions": QUICK_START}},
     }
     shown, quiet = config_of(world, tmp_path, **listens, **fast), config_of(world, tmp_path, **fast)
+    filled = config_of(world, tmp_path, **fast | SMALL)
     with ExitStack() as all_of_them:
 
         def one(number: int) -> Application:
-            folder, config = tmp_path / f"{number}", shown if number == 1 else quiet
-            return all_of_them.enter_context(application(config, folder, arguments=STANDBY))
+            folder, config = tmp_path / f"{number}", {0: filled, 1: shown}.get(number, quiet)
+            program = None if number else ("-c", FILLED % FILL)
+            return all_of_them.enter_context(
+                application(config, folder, arguments=STANDBY, program=program)
+            )
 
         writer = one(0)
         writer.until_logged("running")
@@ -93,13 +126,16 @@ def test_whoever_stands_by_takes_over_each_time_and_says_for_whom_it_waits(
         holder = holder_of(shown.checkpoint.path)
         assert holder is not None and holder.pid == writer.pid
         assert ask("GET", f"{url}/api/status")[1]["reason"] == f"is on standby: {holder} writes"
-        for number, end in enumerate(islice(cycle(WAYS), TURNS), start=3):
+        for number, end in enumerate(islice(chain([fill_heap], cycle(WAYS)), TURNS), start=3):
             world.wait_for_more()
-            end(writer)
-            writes = waiting[0].until(
-                lambda: [it for it in waiting if it.has_logged("running")],
-                f"one of them writes after {end.__name__}",
-            )
+            first = end is fill_heap
+            with probed(url, manifest_container(), SPEED) if first else nullcontext() as kubelet:
+                end(writer)
+                writes = waiting[0].until(
+                    lambda: [it for it in waiting if it.has_logged("running")],
+                    f"one of them writes after {end.__name__}",
+                )
+            assert kubelet is None or not kubelet.killed
             (writer,) = writes
             waiting.remove(writer)
             # Whether it tried and was slower, or did not.
@@ -136,7 +172,11 @@ def test_on_another_machine_it_waits_for_the_lease_and_the_one_that_wakes_ends(
     program = elsewhere.PROGRAM
     with application(config(one), tmp_path / "a", program=program) as first:
         first.until_logged("running")
-        with application(config(two), tmp_path / "b", program=program, arguments=STANDBY) as second:
+        # To the probes a hub whose tail is read for longer than any of them waits.
+        long = f"after-scan=pause:{TAIL_SECONDS:g}"
+        with application(
+            config(two), tmp_path / "b", program=program, arguments=STANDBY, failpoint=long
+        ) as second:
             second.until_logged("standing_by")
             assert second.has_logged("api")
             with probed(f"http://{two}", manifest_container(), SPEED) as kubelet:
@@ -151,6 +191,7 @@ def test_on_another_machine_it_waits_for_the_lease_and_the_one_that_wakes_ends(
                 frozen = time.time()
                 second.until_logged("running")
                 wait_for(lambda: kubelet.ready[-1], "it is ready again")
+            assert second.failpoints() == ["after-scan:1"]
             assert (kubelet.killed, kubelet.ready) == ("", [True, False, True])
             shown = ask("GET", f"http://{two}/api/config")[1]
             assert set(shown["sources"]) == {"eu", "added"}
