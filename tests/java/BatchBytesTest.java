@@ -161,7 +161,7 @@ class BatchBytesTest {
         BatchBuilder builder = new BatchBuilder(new BatchBuilder.Spares());
         builder.append(1, null, noise, new RecordHeaders());
         int size = builder.size();
-        BatchBuilder.Batch made = builder.finish(Compression.lz4().build());
+        BatchBuilder.Batch made = finish(builder, Compression.lz4().build());
         assertEquals(size, made.bytes().remaining());
         assertEquals(CompressionType.NONE, only(made.bytes()).compressionType());
     }
@@ -174,7 +174,7 @@ class BatchBytesTest {
         builder.append(1, utf8("k"), utf8("v"), new RecordHeaders());
         same.add(1, utf8("k"), utf8("v"), new RecordHeaders());
         another.add(1, utf8("k"), utf8("w"), new RecordHeaders());
-        ByteBuffer written = builder.finish(Compression.NONE).bytes();
+        List<BatchBuilder.Batch> written = builder.finish(Compression.NONE, 1000);
         same.check(written);
         assertThrows(IllegalStateException.class, () -> another.check(written));
         assertThrows(IllegalStateException.class, () -> new BatchSample().check(written));
@@ -189,7 +189,7 @@ class BatchBytesTest {
         for (long timestamp : new long[] {7, 3, 9}) {
             builder.append(timestamp, null, null, new RecordHeaders());
         }
-        BatchBuilder.Batch made = builder.finish(Compression.NONE);
+        BatchBuilder.Batch made = finish(builder, Compression.NONE);
         assertEquals(3, made.oldest());
         assertEquals(3, made.count());
         assertEquals(9, only(made.bytes()).maxTimestamp());
@@ -234,7 +234,7 @@ class BatchBytesTest {
 
     /** What Kafka's reader finds in what was written, after the sender has written its part. */
     private List<Seen> written(BatchBuilder builder, int count) {
-        BatchBuilder.Batch made = builder.finish(codec());
+        BatchBuilder.Batch made = finish(builder, codec());
         ByteBuffer bytes = made.bytes();
         assertEquals(count, made.count());
         bytes.putInt(BatchFormat.CHECKSUM_AT, (int) checksum(bytes));
@@ -244,6 +244,12 @@ class BatchBytesTest {
         assertEquals(Optional.of(count), Optional.of(batch.countOrNull()));
         assertEquals(count - 1, batch.lastOffset());
         return kafkas(batch, 0);
+    }
+
+    private static BatchBuilder.Batch finish(BatchBuilder builder, Compression compression) {
+        List<BatchBuilder.Batch> made = builder.finish(compression, Integer.MAX_VALUE);
+        assertEquals(1, made.size());
+        return made.get(0);
     }
 
     private static long checksum(ByteBuffer bytes) {

@@ -82,6 +82,7 @@ def test_the_shape_of_a_spec() -> None:
         "snapshot": 9,
         "path": "objects",
         "producer": {"bootstrap.servers": "hub:1"},
+        "recompressed": [],
         "origin": {
             "names": list(ORIGIN_HEADERS),
             "compact": "origin",

@@ -6,11 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.config.load import load_text
+from aggregator.model.values import TopicFacts
 from aggregator.plan.lanes.producer import (
     CLOCKS_MS,
     EXPIRY_MS,
     hub_producer,
     hub_producers,
+    recompressed,
     short_expiry,
 )
 from support.examples import examples
@@ -53,6 +55,13 @@ def test_a_hub_that_forgets_at_once_gets_everything_carefully_and_is_named() -> 
     assert found.fresh_ms == 0
     assert "producer.id.expiration.ms" in short_expiry(60_000)
     assert short_expiry(EXPIRY_MS) == ""
+
+
+def test_topics_whose_brokers_compress_otherwise_than_the_producer_are_found() -> None:
+    kinds = ("producer", "uncompressed", "lz4", "zstd")
+    topics = [TopicFacts(kind, kind, 1, 1, compression_type=kind) for kind in kinds]
+    assert recompressed(topics, "lz4") == {"uncompressed", "zstd"}
+    assert recompressed(topics[:1], "zstd") == frozenset()
 
 
 @examples(200)

@@ -6,6 +6,8 @@ import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
@@ -21,13 +23,18 @@ import org.apache.kafka.common.utils.ByteUtils;
  * Used by one thread.
  */
 final class BatchBuilder {
-    /** A whole batch; no other object has its `bytes`. `oldest` is its lowest timestamp. */
-    record Batch(ByteBuffer bytes, int count, long oldest) {}
+    /**
+     * A whole batch; no other object has its `bytes`. `oldest` is its lowest timestamp, `gathered`
+     * its size before it was compressed.
+     */
+    record Batch(ByteBuffer bytes, int count, long oldest, int gathered) {}
 
     private static final int FIRST_BYTES = 4096;
     /** Lengths, deltas and the number of headers take no more than this. */
     static final int RECORD_OVERHEAD = 64;
     private static final byte[] NOTHING = {};
+    /** Parts of a batch may compress a little worse than the whole. */
+    private static final double SPLIT_MARGIN = 0.95;
 
     /** Arrays that builders of a task have no use for at present. */
     static final class Spares {
@@ -75,17 +82,23 @@ final class BatchBuilder {
      * behind its own.
      */
     void append(BatchCursor from, long timestamp, OriginBytes more) {
+        append(from, timestamp, more.count, more.bytes(), more.size());
+    }
+
+    private void append(
+        BatchCursor from, long timestamp, int moreHeaders, byte[] more, int moreBytes) {
         long delta = begin(timestamp);
         int content = from.contentEnd - from.keyLengthAt;
         int own = from.end - from.headersAt;
+        int headers = from.headers + moreHeaders;
         int body = 1 + ByteUtils.sizeOfVarlong(delta) + ByteUtils.sizeOfVarint(count) + content
-            + ByteUtils.sizeOfVarint(from.headers + more.count) + own + more.size();
+            + ByteUtils.sizeOfVarint(headers) + own + moreBytes;
         room(RECORD_OVERHEAD + body);
         head(body, delta);
         put(from.bytes, from.keyLengthAt, content);
-        putInt(from.headers + more.count);
+        putInt(headers);
         put(from.bytes, from.headersAt, own);
-        put(more.bytes(), 0, more.size());
+        put(more, 0, moreBytes);
         count++;
     }
 
@@ -112,22 +125,56 @@ final class BatchBuilder {
         count++;
     }
 
-    /** The batch of all that was appended. The builder begins the next one. */
-    Batch finish(Compression compression) {
-        ByteBuffer made = null;
-        if (compression.type() != CompressionType.NONE) {
-            made = packed(compression);
-        }
-        CompressionType type = CompressionType.NONE;
+    /**
+     * All that was appended, in batches of at most `most` bytes or of one record: usually in one.
+     * The builder begins the next one.
+     */
+    List<Batch> finish(Compression compression, int most) {
+        ByteBuffer plain = ByteBuffer.wrap(bytes, 0, size).slice();
+        ByteBuffer packed =
+            compression.type() == CompressionType.NONE ? plain : packed(compression, most);
         // What does not become smaller goes as it is, and stays within the limits of its topic.
-        if (made != null && made.remaining() < size) {
-            type = compression.type();
-            spares.give(bytes);
+        boolean isSmaller = packed.remaining() < size;
+        int least = Math.min(size, packed.remaining());
+        boolean isTooLarge = count > 1 && least > most;
+        List<Batch> all;
+        if (isTooLarge) {
+            int part = (int) (SPLIT_MARGIN * size * most / least);
+            all = split(batch(plain, CompressionType.NONE), compression, most, part);
+        } else if (isSmaller) {
+            all = List.of(batch(packed, compression.type()));
         } else {
-            made = ByteBuffer.wrap(bytes, 0, size).slice();
+            all = List.of(batch(plain, CompressionType.NONE));
+        }
+        if (isTooLarge || isSmaller) {
+            spares.give(bytes);
         }
         bytes = NOTHING;
         usual = size + size / 8;
+        size = BatchFormat.RECORDS_AT;
+        count = 0;
+        return all;
+    }
+
+    /** The same records in more batches, each of at most `part` bytes before it is compressed. */
+    private List<Batch> split(Batch whole, Compression compression, int most, int part) {
+        List<Batch> all = new ArrayList<>();
+        BatchBuilder next = new BatchBuilder(spares);
+        BatchCursor cursor = new BatchCursor();
+        cursor.open(whole.bytes(), 0);
+        while (cursor.next()) {
+            int more = RECORD_OVERHEAD + cursor.end - cursor.keyLengthAt;
+            // Not below `most`: so large a batch needs no compression to be small enough.
+            if (!next.isEmpty() && next.size + more > Math.max(most, part)) {
+                all.addAll(next.finish(compression, most));
+            }
+            next.append(cursor, cursor.timestamp, 0, NOTHING, 0);
+        }
+        all.addAll(next.finish(compression, most));
+        return all;
+    }
+
+    private Batch batch(ByteBuffer made, CompressionType type) {
         made.putLong(0, 0);
         made.putInt(BatchFormat.LENGTH_AT, made.remaining() - BatchFormat.LENGTH_OVERHEAD);
         made.put(BatchFormat.MAGIC_AT, RecordBatch.MAGIC_VALUE_V2);
@@ -136,14 +183,12 @@ final class BatchBuilder {
         made.putLong(BatchFormat.BASE_TIMESTAMP_AT, base);
         made.putLong(BatchFormat.MAX_TIMESTAMP_AT, newest);
         made.putInt(BatchFormat.COUNT_AT, count);
-        Batch batch = new Batch(made, count, oldest);
-        size = BatchFormat.RECORDS_AT;
-        count = 0;
-        return batch;
+        return new Batch(made, count, oldest, size);
     }
 
-    private ByteBuffer packed(Compression compression) {
-        ByteBufferOutputStream into = new ByteBufferOutputStream(BatchFormat.RECORDS_AT + size / 2);
+    private ByteBuffer packed(Compression compression, int most) {
+        ByteBufferOutputStream into =
+            new ByteBufferOutputStream(BatchFormat.RECORDS_AT + Math.min(size / 2, most));
         into.position(BatchFormat.RECORDS_AT);
         try (OutputStream stream = compression.wrapForOutput(into, RecordBatch.MAGIC_VALUE_V2)) {
             stream.write(bytes, BatchFormat.RECORDS_AT, size - BatchFormat.RECORDS_AT);

@@ -35,11 +35,13 @@ final class BatchSample {
         expected.add(new Content(timestamp, key, value, headers));
     }
 
-    /** IllegalStateException when a written batch does not hold exactly what was added. */
-    void check(ByteBuffer written) {
+    /** IllegalStateException when written batches do not hold exactly what was added. */
+    void check(List<BatchBuilder.Batch> written) {
         List<Content> found = new ArrayList<>();
-        for (Record each : batch(written)) {
-            found.add(content(each));
+        for (BatchBuilder.Batch one : written) {
+            for (Record each : batch(one.bytes())) {
+                found.add(content(each));
+            }
         }
         compare(found, "written");
     }

@@ -12,8 +12,13 @@ import org.apache.kafka.clients.producer.RecordMetadata;
  * <p>Filled by the task's thread before it is handed over, read by a producer's.
  */
 final class Delivery extends HubWriter.Sent {
+    /** What learns of a claim whose record has arrived, and that hub offset `end` is behind it. */
+    interface Arrivals {
+        void arrived(int part, Claims.Claim claim, int partition, long end);
+    }
+
     /** What is counted of all that has arrived. */
-    record Counters(Histogram flight, Histogram age, Gate gate) {}
+    record Counters(Histogram flight, Histogram age, Arrivals claims) {}
 
     private record Claimed(int part, Claims.Claim claim, int at) {}
 
@@ -24,6 +29,7 @@ final class Delivery extends HubWriter.Sent {
     private final long polledAt;
     private final Counters counters;
     private long[] timestamps = new long[FEW];
+    private int[] partOf = new int[FEW];
     private int count;
     private List<Claimed> claims = List.of();
 
@@ -39,8 +45,10 @@ final class Delivery extends HubWriter.Sent {
         parts.set(part);
         if (count == timestamps.length) {
             timestamps = Arrays.copyOf(timestamps, 2 * count);
+            partOf = Arrays.copyOf(partOf, 2 * count);
         }
         timestamps[count] = timestamp;
+        partOf[count] = part;
         if (claim != null) {
             if (claims.isEmpty()) {
                 claims = new ArrayList<>();
@@ -48,6 +56,20 @@ final class Delivery extends HubWriter.Sent {
             claims.add(new Claimed(part, claim, count));
         }
         count++;
+    }
+
+    /** What goes of it with a batch of `records` records, of which the first has this number. */
+    Delivery part(int from, int records) {
+        Delivery own = new Delivery(place, epoch, polledAt, counters);
+        int next = 0;
+        while (next < claims.size() && claims.get(next).at() < from) {
+            next++;
+        }
+        for (int i = from; i < from + records; i++) {
+            boolean isClaimed = next < claims.size() && claims.get(next).at() == i;
+            own.add(partOf[i], timestamps[i], isClaimed ? claims.get(next++).claim() : null);
+        }
+        return own;
     }
 
     @Override
@@ -61,7 +83,7 @@ final class Delivery extends HubWriter.Sent {
         // First: what a report point covers has to be held.
         for (Claimed each : claims) {
             long end = first < 0 ? 0 : first + each.at() + 1;
-            counters.gate.arrived(each.part(), each.claim(), metadata.partition(), end);
+            counters.claims.arrived(each.part(), each.claim(), metadata.partition(), end);
         }
         epoch.acknowledge(place, first < 0 ? 0 : first + count, count);
     }

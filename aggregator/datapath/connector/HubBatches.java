@@ -2,6 +2,7 @@ package aggregator.connector;
 
 import java.util.ArrayDeque;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
 import org.apache.kafka.clients.producer.Producer;
@@ -16,6 +17,9 @@ import org.apache.kafka.common.record.CompressionType;
  * The batches that a task has begun, at most one for a hub partition. A batch is handed to the
  * {@link HubWriter} when it is full, and when the task says that nothing more is at hand.
  *
+ * <p>Full is a batch that is about to have `batch.size` bytes when it is compressed, by the
+ * estimate of its topic. One that has more all the same becomes several.
+ *
  * <p>Used by the task's thread.
  */
 final class HubBatches {
@@ -23,30 +27,52 @@ final class HubBatches {
         "kafka-clients is not the version that stream.path: bytes is made for: set stream.path:"
         + " objects";
 
+    /** What is gathered for a hub partition. */
+    private static final class Place {
+        private final int number;
+        private final TopicPartition name;
+        private final BatchBuilder builder;
+        /** Null where a batch gathers no more than it may have without compression. */
+        private final CompressionEstimate estimate;
+        private Delivery delivery;
+        /** Of a batch that is read back before it is sent; null for others. */
+        private BatchSample sample;
+
+        private Place(
+            int number, TopicPartition name, BatchBuilder builder, CompressionEstimate estimate) {
+            this.number = number;
+            this.name = name;
+            this.builder = builder;
+            this.estimate = estimate;
+        }
+    }
+
+    /** When all batches together have gathered this much, none gathers more than `batch.size`. */
+    private static final long MOST_GATHERED = 16_000_000;
+
     private final TaskSpec spec;
-    private final HubWriter hub;
+    private final Hub hub;
     private final Compression compression;
     private final int most;
     private final BatchBuilder.Spares spares = new BatchBuilder.Spares();
-    private final BatchBuilder[] builders;
-    private final Delivery[] deliveries;
-    /** Of batches that are read back before they are sent. */
-    private final BatchSample[] samples;
-    private long number;
-    private final TopicPartition[] names;
-    private final ArrayDeque<Integer> begun = new ArrayDeque<>();
+    private final Place[] places;
+    private final Map<String, CompressionEstimate> estimates = new HashMap<>();
+    private long batches;
+    private long gathered;
+    private final ArrayDeque<Place> begun = new ArrayDeque<>();
     private final Map<Producer<byte[], byte[]>, BatchDoor> doors = new WeakHashMap<>();
 
-    HubBatches(TaskSpec spec, HubWriter hub) {
+    HubBatches(TaskSpec spec, Hub hub) {
         this.spec = spec;
         this.hub = hub;
         compression = compression(spec.producer);
         most = Integer.parseInt(spec.producer.getOrDefault("batch.size", "16384"));
-        int places = spec.placeTopics.size();
-        builders = new BatchBuilder[places];
-        deliveries = new Delivery[places];
-        samples = new BatchSample[places];
-        names = new TopicPartition[places];
+        places = new Place[spec.placeTopics.size()];
+    }
+
+    /** Where finished batches go. */
+    interface Hub {
+        void send(int place, HubWriter.Load load, long timestamp, HubWriter.Sent sent);
     }
 
     /** Makes what is called when a batch has arrived; for its first record. */
@@ -59,45 +85,68 @@ final class HubBatches {
      * by.
      */
     Delivery append(
-        int place, BatchCursor cursor, long timestamp, OriginBytes origin, Deliveries begin) {
+        int number, BatchCursor cursor, long timestamp, OriginBytes origin, Deliveries begin) {
         int size = cursor.end - cursor.keyLengthAt + origin.size();
-        Delivery delivery = delivery(place, size, begin);
-        builders[place].append(cursor, timestamp, origin);
-        if (samples[place] != null) {
+        Place place = withRoom(number, size, begin);
+        int before = place.builder.size();
+        place.builder.append(cursor, timestamp, origin);
+        gathered += place.builder.size() - before;
+        if (place.sample != null) {
             RecordHeaders headers = cursor.headers();
             origin.tag.append(headers, cursor.offset, cursor.timestamp);
-            samples[place].add(timestamp, cursor.key(), cursor.value(), headers);
+            place.sample.add(timestamp, cursor.key(), cursor.value(), headers);
         }
-        return delivery;
+        return place.delivery;
     }
 
     /** The same for a record whose parts are objects; its headers hold its origin. */
     Delivery append(
-        int place, long timestamp, byte[] key, byte[] value, Headers headers, Deliveries begin) {
-        Delivery delivery = delivery(place, Limits.batchBytes(key, value, headers), begin);
-        builders[place].append(timestamp, key, value, headers);
-        if (samples[place] != null) {
-            samples[place].add(timestamp, key, value, headers);
+        int number, long timestamp, byte[] key, byte[] value, Headers headers, Deliveries begin) {
+        Place place = withRoom(number, Limits.batchBytes(key, value, headers), begin);
+        int before = place.builder.size();
+        place.builder.append(timestamp, key, value, headers);
+        gathered += place.builder.size() - before;
+        if (place.sample != null) {
+            place.sample.add(timestamp, key, value, headers);
         }
-        return delivery;
+        return place.delivery;
     }
 
-    private Delivery delivery(int place, int size, Deliveries begin) {
-        BatchBuilder builder = builders[place];
-        if (builder == null) {
-            builder = new BatchBuilder(spares);
-            builders[place] = builder;
+    /** The place of a hub partition, whose batch has been begun and has room for this record. */
+    private Place withRoom(int number, int size, Deliveries begin) {
+        Place place = places[number];
+        if (place == null) {
+            place = open(number);
         }
-        if (!builder.isEmpty() && builder.size() + size + BatchBuilder.RECORD_OVERHEAD > most) {
+        BatchBuilder builder = place.builder;
+        if (!builder.isEmpty()
+            && builder.size() + size + BatchBuilder.RECORD_OVERHEAD > room(place)) {
             hand(place);
             begun.remove(place);
         }
         if (builder.isEmpty()) {
-            deliveries[place] = begin.begin(place);
-            samples[place] = number++ % BatchSample.EVERY == 0 ? new BatchSample() : null;
+            place.delivery = begin.begin(number);
+            place.sample = batches++ % BatchSample.EVERY == 0 ? new BatchSample() : null;
             begun.add(place);
         }
-        return deliveries[place];
+        return place;
+    }
+
+    private Place open(int number) {
+        String topic = spec.placeTopics.get(number);
+        boolean isPlain = compression.type() == CompressionType.NONE;
+        // A broker that compresses them itself weighs what comes of that.
+        CompressionEstimate estimate = isPlain || spec.recompressed.contains(topic)
+            ? null
+            : estimates.computeIfAbsent(topic, name -> new CompressionEstimate(most));
+        TopicPartition name = new TopicPartition(topic, spec.placePartitions.get(number));
+        places[number] = new Place(number, name, new BatchBuilder(spares), estimate);
+        return places[number];
+    }
+
+    private int room(Place place) {
+        boolean isMore = place.estimate != null && gathered < MOST_GATHERED;
+        return isMore ? place.estimate.room() : most;
     }
 
     /** Hands over all that was begun. */
@@ -107,24 +156,29 @@ final class HubBatches {
         }
     }
 
-    private void hand(int place) {
-        BatchBuilder.Batch batch = builders[place].finish(compression);
-        if (samples[place] != null) {
-            samples[place].check(batch.bytes());
-            samples[place] = null;
+    private void hand(Place place) {
+        gathered -= place.builder.size();
+        List<BatchBuilder.Batch> all = place.builder.finish(compression, most);
+        if (place.sample != null) {
+            place.sample.check(all);
+            place.sample = null;
         }
-        TopicPartition to = names[place];
-        if (to == null) {
-            to = new TopicPartition(spec.placeTopics.get(place), spec.placePartitions.get(place));
-            names[place] = to;
+        Delivery whole = place.delivery;
+        place.delivery = null;
+        int from = 0;
+        for (BatchBuilder.Batch each : all) {
+            if (place.estimate != null) {
+                place.estimate.learn(each.gathered(), each.bytes().remaining());
+            }
+            Delivery own = all.size() == 1 ? whole : whole.part(from, each.count());
+            from += each.count();
+            WriteGuard.await();
+            hub.send(place.number, new Load(this, place.name, each), each.oldest(), own);
         }
-        WriteGuard.await();
-        hub.send(place, new Load(this, to, batch), batch.oldest(), deliveries[place]);
-        deliveries[place] = null;
     }
 
     /** A batch for one hub partition. */
-    private record Load(HubBatches of, TopicPartition to, BatchBuilder.Batch batch)
+    record Load(HubBatches of, TopicPartition to, BatchBuilder.Batch batch)
         implements HubWriter.Load {
         @Override
         public int bytes() {

@@ -98,11 +98,11 @@ final class LaneTask {
         feed = new Feed(spec, positions, new Clients(spec, objects.isEmpty()));
         points = new Points(positions, feed.states, spec.placeTopics.size(), spec.snapshot, now());
         hub = new HubWriter(spec, given -> producer(spec, given), feed::wake, now());
-        batches = objects.isEmpty() ? new HubBatches(spec, hub) : null;
+        batches = objects.isEmpty() ? new HubBatches(spec, hub::send) : null;
         hub.beforeWaiting(this::flush);
         gate = new Gate(spec, this::flush);
         marks = spec.origin.marks();
-        counters = new Delivery.Counters(flight, age, gate);
+        counters = new Delivery.Counters(flight, age, gate::arrived);
         origins = new OriginBytes[spec.parts.size()];
         for (int i = 0; i < origins.length; i++) {
             TaskSpec.Part part = spec.parts.get(i);

@@ -136,6 +136,8 @@ final class TaskSpec implements Serializable {
     /** Of the producer for records whose age may be more than `freshMs` when they are sent. */
     final Map<String, String> careful;
     final long freshMs;
+    /** Hub topics whose brokers compress again what they are sent. */
+    final Set<String> recompressed = new LinkedHashSet<>();
     final List<Part> parts = new ArrayList<>();
     final Origin origin;
     final List<String> quarantineHeaders = new ArrayList<>();
@@ -170,6 +172,7 @@ final class TaskSpec implements Serializable {
         producer = texts(lane.get("producer"));
         careful = texts(lane.path("careful"));
         freshMs = lane.path("fresh_ms").asLong(Long.MAX_VALUE);
+        lane.path("recompressed").forEach(topic -> recompressed.add(topic.asText()));
         origin = new Origin(lane.get("origin"), cluster);
         quarantinePartition = lane.path("quarantine").path("partition").asInt();
         lane.path("quarantine").path("headers").forEach(n -> quarantineHeaders.add(n.asText()));

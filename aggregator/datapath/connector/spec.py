@@ -43,7 +43,8 @@ class Clients:
     `cluster_ids` say which cluster the consumers of a source have to find, by its alias: nothing is
     read of another one. `careful` are the settings of the producer for records that are older than
     `fresh_ms` when they are sent; without one there are none. `path` is how records that no
-    transform reads are copied: from batch to batch as bytes, or as objects.
+    transform reads are copied: from batch to batch as bytes, or as objects. `recompressed` are the
+    hub topics whose brokers compress again what they are sent, and weigh what comes of that.
     """
 
     consumers: Mapping[str, Mapping[str, str]]
@@ -52,6 +53,7 @@ class Clients:
     careful: Mapping[str, str] = field(default_factory=dict)
     fresh_ms: int | None = None
     path: Literal["bytes", "objects"] = "objects"
+    recompressed: frozenset[str] = frozenset()
 
 
 def render_spec(
@@ -127,7 +129,11 @@ def _reader(reading: Reading, clients: Clients) -> dict[str, Any]:
 
 
 def _producers(clients: Clients) -> dict[str, Any]:
-    found: dict[str, Any] = {"path": clients.path, "producer": dict(clients.producer)}
+    found: dict[str, Any] = {
+        "path": clients.path,
+        "producer": dict(clients.producer),
+        "recompressed": sorted(clients.recompressed),
+    }
     if clients.fresh_ms is not None:
         found |= {"careful": dict(clients.careful), "fresh_ms": clients.fresh_ms}
     return found

@@ -9,7 +9,13 @@ from aggregator.datapath.spark.lane import LaneSettings
 from aggregator.model.values import SourcePartition
 from aggregator.plan.identities import shares_id_with_hub
 from aggregator.plan.lanes.memory import buffer_memory, fetch_sizes, heap_of
-from aggregator.plan.lanes.producer import hub_producer, hub_producers, is_local, least_buffer
+from aggregator.plan.lanes.producer import (
+    hub_producer,
+    hub_producers,
+    is_local,
+    least_buffer,
+    recompressed,
+)
 from aggregator.plan.lanes.rate_limits import Pace, partitions_of
 from aggregator.plan.plan import Plan
 from aggregator.plan.topics.after_apply import facts_after
@@ -49,6 +55,10 @@ def lane_settings(
             careful=producers.careful,
             fresh_ms=producers.fresh_ms,
             path=config.stream.path,
+            recompressed=recompressed(
+                [topics[name] for name in _written(plan) if name in topics],
+                producer["compression.type"],
+            ),
             cluster_ids={alias: facts.cluster_id for alias, facts in plan.sources.items()},
         ),
         hub_names=hub_names(config, plan),
@@ -58,6 +68,10 @@ def lane_settings(
         until=until,
         own_tasks=plan.own_tasks,
     )
+
+
+def _written(plan: Plan) -> set[str]:
+    return {name for route in plan.routes for name in route.hub_topics}
 
 
 def hub_names(config: Config, plan: Plan) -> tuple[str, ...]:

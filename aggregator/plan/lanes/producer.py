@@ -107,6 +107,16 @@ def hub_producers(producer: Mapping[str, str], expiry_ms: int | None) -> HubProd
     return HubProducers(usual, careful, half)
 
 
+def recompressed(hub_topics: Iterable[TopicFacts], codec: str) -> frozenset[str]:
+    """Hub topics whose brokers compress otherwise than a producer with this `compression.type`.
+
+    They judge the size of what they have made of a batch, which nothing here can foresee.
+    """
+    return frozenset(
+        topic.name for topic in hub_topics if topic.compression_type not in ("producer", codec)
+    )
+
+
 def short_expiry(expiry_ms: int | None) -> str:
     """What to do about a hub that forgets producers soon; "" when it does not."""
     if expiry_ms is None or expiry_ms >= EXPIRY_MS:
