@@ -289,7 +289,7 @@ class SupervisionConfig(Node):
         default=3.0,
         ge=0.5,
         le=600,
-        description="a source that has answered no probe within this time is unreachable",
+        description="a source that has answered nothing within this time is unreachable",
     )
     failure: Literal["isolate", "abort"] = Field(
         default="isolate",

@@ -287,7 +287,9 @@ class Engine:
             # For a last word about them. Before that, one at its end would seem to be stuck.
             read |= state.of(Stage.DONE)
         self._sources.follow(self._in_force.config, read)
-        self._measured = self._news = self._sources.measure(self._observer.positions)
+        self._measured = self._news = self._sources.measure(
+            self._observer.positions, self._lanes.heard
+        )
         self._observer.saw(self._sources.seen())
         self._publisher.follow(self._progress())
 

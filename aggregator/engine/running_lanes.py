@@ -98,6 +98,11 @@ class Lanes:
         """The last report of each lane's tasks, and the state of its query."""
         return {name: _seen(query) for name, query in self._running.items()}
 
+    @property
+    def heard(self) -> Mapping[str, float]:
+        """When each source last answered a fetch of a lane, by the monotonic clock."""
+        return self._connector.heard
+
     def release(self, name: str, partitions: Collection[SourcePartition]) -> None:
         """Commit where a lane has given partitions up; raises as the observer's `left` does."""
         self._observer.left(self._running[name], partitions)

@@ -52,6 +52,24 @@ class FeedTest {
     }
 
     @Test
+    void recordsShowThatTheSourceLivesAndSoDoAnswersWithoutAny() {
+        source.end("orders", 0, 3);
+        Feed feed = feed(part("orders", 0, 3));
+        assertFalse(feed.next(0));
+        assertEquals(-1, feed.unheardNanos());
+        source.answers = 1;
+        assertFalse(feed.next(0));
+        long before = feed.unheardNanos();
+        assertTrue(before >= 0);
+        assertFalse(feed.next(0));
+        assertTrue(feed.unheardNanos() > before);
+        source.with("orders", 0, 3);
+        long asked = System.nanoTime();
+        assertTrue(feed.next(0));
+        assertTrue(feed.unheardNanos() <= System.nanoTime() - asked);
+    }
+
+    @Test
     void itBeginsAtThePositionsThatItIsGivenAndNotAtThoseOfTheSpec() {
         source.with("orders", 0, 3, 4, 5);
         TaskSpec spec = Specs.task(part("orders", 0, 3));

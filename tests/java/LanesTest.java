@@ -19,7 +19,8 @@ class LanesTest {
     }
 
     private static long mayThenSend() {
-        return Lanes.receive(new ReportPlugin.Report("1", List.of(), Map.of())).sendMillis();
+        return Lanes.receive(new ReportPlugin.Report("1", List.of(), Map.of(), Map.of()))
+            .sendMillis();
     }
 
     @Test
@@ -54,9 +55,21 @@ class LanesTest {
     }
 
     @Test
+    void forHowLongASourceHasAnsweredNothingIsOfTheTaskThatItAnsweredLast() {
+        for (long ms : new long[] {90_000, 30_000, 60_000}) {
+            Lanes.receive(
+                new ReportPlugin.Report("1", List.of(), Map.of(), Map.of("eu", ms, "us", 0L)));
+        }
+        var unheard = Json.parse(Lanes.reports(0)).get("unheard");
+        assertEquals(30_000, unheard.get("eu").asLong(), 5_000);
+        assertEquals(0, unheard.get("us").asLong(), 5_000);
+        assertEquals(2, unheard.size());
+    }
+
+    @Test
     void ofAnExecutorThatHasExitedNothingIsSentAnyMore() {
         String task = "eu#1@run-0-0";
-        Lanes.receive(new ReportPlugin.Report("1", List.of(task), Map.of()));
+        Lanes.receive(new ReportPlugin.Report("1", List.of(task), Map.of(), Map.of()));
         assertTrue(Lanes.isOpen("eu#1@run", LONG_MS));
         Lanes.gone("1");
         assertEquals(false, Lanes.isOpen("eu#1@run", LONG_MS));

@@ -25,6 +25,8 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.clients.consumer.OffsetResetStrategy;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.Metric;
+import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.header.internals.RecordHeaders;
@@ -57,6 +59,8 @@ final class SourceLog implements Feed.Consumers {
     final List<Map<String, String>> settings = new ArrayList<>();
     /** How many records of a partition a poll returns at most. */
     IntSupplier atOnce = () -> 500;
+    /** How many fetches it has answered, as consumers count them. */
+    double answers;
     /** Counted down when a consumer is polled that waits until it is woken. */
     CountDownLatch waiting;
 
@@ -185,6 +189,23 @@ final class SourceLog implements Feed.Consumers {
                 }
             }
             return found;
+        }
+
+        @Override
+        public synchronized Map<MetricName, ? extends Metric> metrics() {
+            MetricName name =
+                new MetricName("fetch-total", "consumer-fetch-manager-metrics", "", Map.of());
+            return Map.of(name, new Metric() {
+                @Override
+                public MetricName metricName() {
+                    return name;
+                }
+
+                @Override
+                public Object metricValue() {
+                    return answers;
+                }
+            });
         }
 
         @Override

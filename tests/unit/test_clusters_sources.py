@@ -48,7 +48,8 @@ class World:
     def __init__(self, clock: Clock) -> None:
         self.clock, self.watches, self.config = clock, SourcesWatch(), config(*US)
         self.positions = Positions({EU0: 10, EU1: 20, US0: 30})
-        assert self.watches.measure(self.positions) is None
+        self.heard: dict[str, float] = {}
+        assert self.watches.measure(self.positions, self.heard) is None
         self.watches.follow(self.config, {EU0, EU1, US0})
 
     def probe(self, ends: dict[SourcePartition, int]) -> None:
@@ -61,7 +62,7 @@ class World:
     def measured(self, later: float = 0.0) -> Measured:
         """What is measured so many seconds later."""
         self.clock.seconds += later
-        found = self.watches.measure(self.positions)
+        found = self.watches.measure(self.positions, self.heard)
         assert found is not None
         return found
 
@@ -116,6 +117,22 @@ def test_a_source_that_answers_a_long_probe_in_parts_is_not_silent(world: World)
         assert world.measured(11).silent == {"us": "no answer for 10 s"}
         # Then it stops.
         assert world.measured(9).silent.keys() == {"eu", "us"}
+
+
+def test_a_source_whose_records_come_is_not_silent_though_it_answers_no_probe(world: World) -> None:
+    world.probe({EU0: 10, EU1: 25, US0: 30})
+    assert world.measured().silent == {}
+    world.heard["eu"] = world.clock.seconds + 8
+    found = world.measured(11)
+    assert found.silent == {"us": "no answer for 10 s"}
+    # Where its logs end is still not known.
+    assert found.behind == {EU1: Delay(11.0, at_least=True)}
+    assert world.measured(8).silent.keys() == {"eu", "us"}
+
+
+def test_a_source_that_has_answered_a_fetch_has_answered(world: World) -> None:
+    world.heard["us"] = world.clock.seconds
+    assert world.measured().answered == {"us"}
 
 
 def test_who_has_never_answered_is_not_among_those_that_have(world: World) -> None:

@@ -61,7 +61,7 @@ def told(**changed: Any) -> dict[str, Any]:
 
 def of(*tasks: dict[str, Any], expected: int | None = None) -> LaneReport:
     """The lane that these tasks are of, where `expected` are all that it has."""
-    _, found = parse_reports(json.dumps({"seq": 1, "tasks": list(tasks)}))
+    found = parse_reports(json.dumps({"seq": 1, "unheard": {}, "tasks": list(tasks)})).tasks
     return join(found, len(tasks) if expected is None else expected)
 
 
@@ -71,7 +71,8 @@ def test_the_bounds_of_the_buckets_are_those_of_the_connector(tmp_path: Path) ->
 
 
 def test_without_news_there_is_only_the_number_to_ask_with() -> None:
-    assert parse_reports('{"seq": 42, "tasks": []}') == (42, [])
+    found = parse_reports('{"seq": 42, "unheard": {"eu": 1500}, "tasks": []}')
+    assert found == (42, [], {"eu": 1.5})
 
 
 def test_a_report_as_it_is_told() -> None:
@@ -89,8 +90,8 @@ def test_a_report_as_it_is_told() -> None:
         looped=1,
         retried=6,
     )
-    seq, (task,) = parse_reports(json.dumps({"seq": 9, "tasks": [text]}))
-    assert seq == 9
+    seq, (task,), unheard = parse_reports(json.dumps({"seq": 9, "unheard": {}, "tasks": [text]}))
+    assert (seq, unheard) == (9, {})
     assert (task.lane, task.generation, task.task, task.cluster) == ("orders", 3, (1, 2), "eu")
     assert (task.point, task.at_ms, task.snapshot) == (7, 1_700_000_000_123, 5)
     assert task.positions == {EU[0]: 10, EU[1]: 20}

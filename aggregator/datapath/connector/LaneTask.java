@@ -465,6 +465,11 @@ final class LaneTask {
         feed.wake();
     }
 
+    /** See {@link Feed#unheardNanos}. By any thread. */
+    long unheardNanos() {
+        return feed.unheardNanos();
+    }
+
     /** What is news at once when it changes. */
     record Stand(long point, boolean ended, String error, long stuck) {}
 

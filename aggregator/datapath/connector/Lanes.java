@@ -1,6 +1,8 @@
 package aggregator.connector;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -27,6 +29,8 @@ public final class Lanes {
     private static final Map<String, String> ORDERS = new HashMap<>();
     private static final Map<String, Latest> REPORTS = new HashMap<>();
     private static final Map<String, Jvm> JVMS = new HashMap<>();
+    /** When a source last answered a fetch of any task. */
+    private static final Map<String, Long> HEARD = new HashMap<>();
     private static long seq;
     private static long snapshot;
     private static long answerMillis = Long.MAX_VALUE;
@@ -39,6 +43,7 @@ public final class Lanes {
         ORDERS.clear();
         REPORTS.clear();
         JVMS.clear();
+        HEARD.clear();
         Dedup.reset();
     }
 
@@ -74,9 +79,16 @@ public final class Lanes {
         snapshot = number;
     }
 
-    /** {"seq": n, "tasks": [...]}: the reports that came since the call that returned `since`. */
+    /**
+     * {"seq": n, "unheard": {...}, "tasks": [...]}: the reports that came since the call that
+     * returned `since`, and for how many milliseconds each source has answered no fetch.
+     */
     public static synchronized String reports(long since) {
-        StringBuilder text = new StringBuilder("{\"seq\":").append(seq).append(",\"tasks\":[");
+        ObjectNode unheard = JsonNodeFactory.instance.objectNode();
+        long now = System.nanoTime();
+        HEARD.forEach((source, at) -> unheard.put(source, (now - at) / 1_000_000));
+        StringBuilder text = new StringBuilder("{\"seq\":").append(seq);
+        text.append(",\"unheard\":").append(unheard).append(",\"tasks\":[");
         String comma = "";
         for (Latest latest : REPORTS.values()) {
             if (latest.number > since) {
@@ -137,6 +149,8 @@ public final class Lanes {
         Jvm jvm = JVMS.computeIfAbsent(report.executor(), name -> new Jvm());
         jvm.heardAt = System.nanoTime();
         jvm.open = new HashSet<>(report.open());
+        report.unheard().forEach(
+            (source, ms) -> HEARD.merge(source, jvm.heardAt - ms * 1_000_000, Math::max));
         report.tasks().forEach((name, json) -> {
             if (SPECS.containsKey(
                     name.substring(0, name.lastIndexOf('-', name.lastIndexOf('-') - 1)))) {

@@ -18,11 +18,13 @@ import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
  */
 public final class ReportPlugin implements SparkPlugin {
     /**
-     * What one JVM reports: the names of its open tasks, and new reports (name -> JSON).
+     * What one JVM reports: the names of its open tasks, new reports (name -> JSON), and for how
+     * many milliseconds each source (alias) has answered no fetch, of those that ever have.
      */
-    record Report(String executor, List<String> open, Map<String, String> tasks) {
+    record Report(
+        String executor, List<String> open, Map<String, String> tasks, Map<String, Long> unheard) {
         Object message() {
-            return List.of(executor, open, tasks);
+            return List.of(executor, open, tasks, unheard);
         }
 
         @SuppressWarnings("unchecked")
@@ -31,7 +33,8 @@ public final class ReportPlugin implements SparkPlugin {
             return new Report(
                 (String) parts.get(0),
                 (List<String>) parts.get(1),
-                (Map<String, String>) parts.get(2));
+                (Map<String, String>) parts.get(2),
+                (Map<String, Long>) parts.get(3));
         }
     }
 

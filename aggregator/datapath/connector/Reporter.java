@@ -89,9 +89,14 @@ final class Reporter extends Thread {
     private void ask(boolean here) throws Exception {
         List<String> open = new ArrayList<>();
         Map<String, String> news = new HashMap<>();
+        Map<String, Long> unheard = new HashMap<>();
         for (LaneTask task : LaneTask.open()) {
             String name = task.spec.name;
             open.add(name);
+            long silence = task.unheardNanos();
+            if (silence >= 0) {
+                unheard.merge(task.spec.cluster, silence / 1_000_000, Math::min);
+            }
             Sent before = sent.get(name);
             LaneTask.Stand stand = task.stand();
             long now = System.nanoTime();
@@ -111,17 +116,18 @@ final class Reporter extends Thread {
         }
         long asked = DriverClock.own();
         long askedNanos = System.nanoTime();
-        ReportPlugin.Report message =
-            new ReportPlugin.Report(context.executorID(), List.copyOf(open), Map.copyOf(news));
-        Object answered;
+        ReportPlugin.Report report = new ReportPlugin.Report(
+            context.executorID(), List.copyOf(open), Map.copyOf(news), Map.copyOf(unheard));
+        ReportPlugin.Answer answer;
         try {
-            answered = context.ask(message.message());
+            // In the driver's own JVM no message is needed, nor the threads that would carry it.
+            answer = here ? Lanes.receive(report)
+                          : ReportPlugin.Answer.of(context.ask(report.message()));
         } catch (Exception failure) {
             sent.clear();
             throw failure;
         }
         silent = open.isEmpty();
-        ReportPlugin.Answer answer = ReportPlugin.Answer.of(answered);
         if (!here) {
             DriverClock.follow(answer.at(), asked, DriverClock.own());
             WriteGuard.grant(answer.sendMillis(), asked, askedNanos);

@@ -4,6 +4,7 @@ import base64
 import json
 import secrets
 import threading
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -94,6 +95,7 @@ class Connector:
         self._lock = threading.Lock()
         self._token_urls: set[str] = set()
         self._since = 0
+        self._heard: Mapping[str, float] = {}
         self._sent_snapshot = -1
         self._tasks: dict[tuple[str, int], dict[tuple[int, int], TaskReport]] = {}
 
@@ -133,10 +135,19 @@ class Connector:
     def poll(self) -> None:
         """Take the tasks' reports since the last call."""
         with self._lock:
-            self._since, found = parse_reports(str(self._lanes.reports(self._since)))
-            for task in found:
+            # Before the call: no answer seems newer than it is.
+            now = time.monotonic()
+            found = parse_reports(str(self._lanes.reports(self._since)))
+            self._since = found.seq
+            self._heard = {alias: now - ago for alias, ago in found.unheard.items()}
+            for task in found.tasks:
                 if (own := self._tasks.get((task.lane, task.generation))) is not None:
                     own[task.task] = task
+
+    @property
+    def heard(self) -> Mapping[str, float]:
+        """When each source last answered a fetch of a lane, by the monotonic clock."""
+        return self._heard
 
     def report(self, lane: str, generation: int, tasks: int) -> LaneReport:
         """The newest report of one life of a lane with `tasks` tasks, as of the last `poll`."""

@@ -8,7 +8,7 @@ whose number the report names, whichever is higher.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from aggregator.model.values import Positions, ReaderState, SourcePartition, TopicPartition
 
@@ -156,10 +156,23 @@ class LaneReport:
         return sum(task.replayed for task in self.tasks)
 
 
-def parse_reports(text: str) -> tuple[int, list[TaskReport]]:
-    """The number to ask with the next time, and the reports that are news."""
+class Reports(NamedTuple):
+    """What the connector reports: the number to ask with the next time, and what is news.
+
+    `unheard` is for how many seconds each source has answered no fetch of any task, of those that
+    ever have.
+    """
+
+    seq: int
+    tasks: Sequence[TaskReport]
+    unheard: Mapping[str, float]
+
+
+def parse_reports(text: str) -> Reports:
+    """The reports since the last ones."""
     found = json.loads(text)
-    return int(found["seq"]), [_report(task) for task in found["tasks"]]
+    unheard = {alias: ms / 1000 for alias, ms in found["unheard"].items()}
+    return Reports(int(found["seq"]), [_report(task) for task in found["tasks"]], unheard)
 
 
 def join(tasks: Sequence[TaskReport], expected: int) -> LaneReport:

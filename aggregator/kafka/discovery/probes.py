@@ -2,14 +2,21 @@
 
 import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from aggregator.config.schema import Config
 from aggregator.kafka.discovery.probe import SourceWatch, Watched
 from aggregator.model.values import Positions, SourcePartition
 from aggregator.plan.completeness.marks import Mark
 from aggregator.plan.health.delays import Delays, lags
-from aggregator.plan.health.stuck import Movement, Probe, follow, sick_sources, stuck
+from aggregator.plan.health.stuck import (
+    Movement,
+    Probe,
+    follow,
+    heard_too,
+    sick_sources,
+    stuck,
+)
 from aggregator.plan.health.suspects import Seen
 from aggregator.plan.lifecycle.inputs import Measured
 from aggregator.plan.reload import same_connection
@@ -60,8 +67,12 @@ class SourcesWatch:
         latest = {alias: watch.latest.mark for alias, watch in self._watches.items()}
         return {alias: mark for alias, mark in latest.items() if mark is not None}
 
-    def measure(self, positions: Positions) -> Measured | None:
-        """Compare the positions with the probes' answers; None before anything is watched."""
+    def measure(self, positions: Positions, heard: Mapping[str, float]) -> Measured | None:
+        """Compare the positions with the probes' answers; None before anything is watched.
+
+        `heard` is when each source (alias) last answered a fetch of a lane: one whose records come
+        is not silent, also when it answers no probe. Its log ends are then unknown.
+        """
         if self._config is None:
             return None
         now = time.monotonic()
@@ -75,15 +86,16 @@ class SourcesWatch:
             alias: Probe(watch.heard_at, latest[alias].failure)
             for alias, watch in self._watches.items()
         }
-        silent = sick_sources(probes, self._config.supervision.deadline, now)
+        deadline = self._config.supervision.deadline
+        silent = sick_sources(probes, deadline, now)
         answered_at = {alias: it.answered_at for alias, it in latest.items()}
         return Measured(
             ends,
             self._delays.follow(own, ends, answered_at, silent.keys(), now),
             lags(positions, ends),
             stuck(self._movements, now, self._config.supervision.stuck_after),
-            silent,
-            frozenset(alias for alias, it in latest.items() if it.has_answered),
+            sick_sources(heard_too(probes, heard), deadline, now),
+            frozenset(it for it in latest if latest[it].has_answered or it in heard),
             {alias: self._arrivals(alias, it, now) for alias, it in latest.items()},
         )
 

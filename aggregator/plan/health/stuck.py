@@ -1,7 +1,7 @@
 """Finds sources that answer no probe, and partitions whose position does not move. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aggregator.model.values import SourcePartition
 
@@ -12,6 +12,14 @@ class Probe:
 
     answered_at: float
     failure: str = ""
+
+
+def heard_too(probes: Mapping[str, Probe], heard: Mapping[str, float]) -> dict[str, Probe]:
+    """The probes, where what else a source (alias) has answered counts as an answer as well."""
+    return {
+        alias: replace(probe, answered_at=max(probe.answered_at, heard.get(alias, 0.0)))
+        for alias, probe in probes.items()
+    }
 
 
 def sick_sources(probes: Mapping[str, Probe], deadline: float, now: float) -> dict[str, str]:
