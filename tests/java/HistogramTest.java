@@ -67,6 +67,22 @@ class HistogramTest {
         assertEquals(1000, total);
     }
 
+    @Test
+    void agesAreThoseOfTheRecordsWhoseTimestampIsATime() {
+        Histogram ages = new Histogram();
+        Histogram expected = new Histogram();
+        long now = 1_700_000_000_000L;
+        long[] timestamps = {
+            now, now, now - 5, now, -1, now + 9, Long.MAX_VALUE, now - 900, now - 900};
+        ages.addAges(timestamps, timestamps.length - 1, now);
+        for (long each : new long[] {0, 0, 5, 0, 0, 900}) {
+            expected.add(each);
+        }
+        assertEquals(expected.json(), ages.json());
+        ages.addAges(timestamps, 0, now);
+        assertEquals(expected.json(), ages.json());
+    }
+
     /** The buckets that have counted something after this one value. */
     private static List<Integer> buckets(long value) {
         Histogram histogram = new Histogram();

@@ -76,9 +76,7 @@ final class Delivery extends HubWriter.Sent {
     void arrived(RecordMetadata metadata) {
         long now = DriverClock.now();
         counters.flight.add(now - polledAt, count);
-        for (int i = 0; i < count; i++) {
-            counters.age.addAge(timestamps[i], now);
-        }
+        counters.age.addAges(timestamps, count, now);
         long first = metadata.offset();
         // First: what a report point covers has to be held.
         for (Claimed each : claims) {

@@ -45,11 +45,24 @@ final class Histogram {
         counts[low] += times;
     }
 
-    /** The age of a record, unless its timestamp is no time. */
-    void addAge(long timestamp, long now) {
-        if (timestamp >= 0 && timestamp - now <= AHEAD_MS) {
-            add(Math.max(0, now - timestamp));
+    /** The ages of some records, as far as their timestamps are times. */
+    void addAges(long[] timestamps, int count, long now) {
+        long before = -1;
+        int same = 0;
+        for (int i = 0; i < count; i++) {
+            long timestamp = timestamps[i];
+            if (timestamp < 0 || timestamp - now > AHEAD_MS) {
+                continue;
+            }
+            // Of one batch many have the same.
+            if (timestamp != before) {
+                add(Math.max(0, now - before), same);
+                before = timestamp;
+                same = 0;
+            }
+            same++;
         }
+        add(Math.max(0, now - before), same);
     }
 
     ArrayNode json() {

@@ -8,8 +8,6 @@ import java.util.List;
  * partition is encoded once. Used by one thread; the bytes hold until the next call.
  */
 final class OriginBytes {
-    /** As many as a number of 64 bits has, with its sign. */
-    private static final int DIGITS = 20;
     private static final int LENGTH_BYTES = 5;
 
     private final byte[] start;
@@ -17,6 +15,8 @@ final class OriginBytes {
     private final byte[] timestampName;
     private final byte[] place;
     private final byte[] bytes;
+    private final Decimal offsetText = new Decimal();
+    private final Decimal timestampText = new Decimal();
     /** The same as objects. */
     final Origin.Tag tag;
     /** How many headers there are. */
@@ -36,7 +36,8 @@ final class OriginBytes {
         timestampName = field(utf8(names.get(4)));
         place = new byte[0];
         count = 5;
-        bytes = new byte[start.length + offsetName.length + timestampName.length + 2 * DIGITS + 2];
+        bytes = new byte
+            [start.length + offsetName.length + timestampName.length + 2 * Decimal.MOST + 2];
     }
 
     /** In one header of this name. */
@@ -47,24 +48,26 @@ final class OriginBytes {
         timestampName = null;
         place = OriginText.place(cluster, topic, partition);
         count = 1;
-        bytes = new byte[start.length + LENGTH_BYTES + place.length + DIGITS];
+        bytes = new byte[start.length + LENGTH_BYTES + place.length + Decimal.MOST];
     }
 
     /** Encodes the origin of a record, and returns how long it is. */
     int encode(long offset, long timestamp) {
         size = 0;
+        offsetText.set(offset);
         put(start);
         if (offsetName == null) {
-            size = Varints.put(bytes, size, place.length + digits(offset));
+            size = Varints.put(bytes, size, place.length + offsetText.length);
             put(place);
-            number(offset);
+            put(offsetText);
         } else {
+            timestampText.set(timestamp);
             put(offsetName);
-            size = Varints.put(bytes, size, digits(offset));
-            number(offset);
+            size = Varints.put(bytes, size, offsetText.length);
+            put(offsetText);
             put(timestampName);
-            size = Varints.put(bytes, size, digits(timestamp));
-            number(timestamp);
+            size = Varints.put(bytes, size, timestampText.length);
+            put(timestampText);
         }
         return size;
     }
@@ -82,30 +85,9 @@ final class OriginBytes {
         size += part.length;
     }
 
-    private void number(long number) {
-        int length = digits(number);
-        if (number < 0) {
-            // Rare, and the smallest has no positive twin.
-            put(Long.toString(number).getBytes(StandardCharsets.ISO_8859_1));
-            return;
-        }
-        long rest = number;
-        for (int at = size + length - 1; at >= size; at--) {
-            bytes[at] = (byte) ('0' + rest % 10);
-            rest /= 10;
-        }
-        size += length;
-    }
-
-    private static int digits(long number) {
-        if (number < 0) {
-            return Long.toString(number).length();
-        }
-        int found = 1;
-        for (long rest = number / 10; rest > 0; rest /= 10) {
-            found++;
-        }
-        return found;
+    private void put(Decimal number) {
+        System.arraycopy(number.text, 0, bytes, size, number.length);
+        size += number.length;
     }
 
     private static byte[] utf8(String text) {
