@@ -56,17 +56,17 @@ class FeedTest {
         source.end("orders", 0, 3);
         Feed feed = feed(part("orders", 0, 3));
         assertFalse(feed.next(0));
-        assertEquals(-1, feed.unheardNanos());
+        assertEquals(-1, feed.answers.silentNanos());
         source.answers = 1;
         assertFalse(feed.next(0));
-        long before = feed.unheardNanos();
+        long before = feed.answers.silentNanos();
         assertTrue(before >= 0);
         assertFalse(feed.next(0));
-        assertTrue(feed.unheardNanos() > before);
+        assertTrue(feed.answers.silentNanos() > before);
         source.with("orders", 0, 3);
         long asked = System.nanoTime();
         assertTrue(feed.next(0));
-        assertTrue(feed.unheardNanos() <= System.nanoTime() - asked);
+        assertTrue(feed.answers.silentNanos() <= System.nanoTime() - asked);
     }
 
     @Test

@@ -1,6 +1,7 @@
 package org.apache.kafka.clients.consumer.internals;
 
 import aggregator.connector.BatchFormat;
+import aggregator.connector.PrivateFields;
 import java.lang.reflect.Field;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
@@ -84,16 +85,17 @@ public final class BatchCollector extends FetchCollector<byte[], byte[]> {
     @SuppressWarnings("unchecked")
     public static BatchCollector into(Consumer<byte[], byte[]> consumer)
         throws ReflectiveOperationException {
-        Object classic = get(KafkaConsumer.class, consumer, "delegate");
-        Object fetcher = get(ClassicKafkaConsumer.class, classic, "fetcher");
-        Field place = field(Fetcher.class, "fetchCollector");
+        Object classic = PrivateFields.get(KafkaConsumer.class, consumer, "delegate");
+        Object fetcher = PrivateFields.get(ClassicKafkaConsumer.class, classic, "fetcher");
+        Field place = PrivateFields.find(Fetcher.class, "fetchCollector");
         Object old = place.get(fetcher);
         BatchCollector made = new BatchCollector(new Parts(
-            (ConsumerMetadata) get(FetchCollector.class, old, PARTS.get(0)),
-            (SubscriptionState) get(FetchCollector.class, old, PARTS.get(1)),
-            (FetchConfig) get(FetchCollector.class, old, PARTS.get(2)),
-            (Deserializers<byte[], byte[]>) get(FetchCollector.class, old, PARTS.get(3)),
-            (FetchMetricsManager) get(FetchCollector.class, old, PARTS.get(4))));
+            (ConsumerMetadata) PrivateFields.get(FetchCollector.class, old, PARTS.get(0)),
+            (SubscriptionState) PrivateFields.get(FetchCollector.class, old, PARTS.get(1)),
+            (FetchConfig) PrivateFields.get(FetchCollector.class, old, PARTS.get(2)),
+            (Deserializers<byte[], byte[]>) PrivateFields.get(
+                FetchCollector.class, old, PARTS.get(3)),
+            (FetchMetricsManager) PrivateFields.get(FetchCollector.class, old, PARTS.get(4))));
         place.set(fetcher, made);
         return made;
     }
@@ -103,11 +105,11 @@ public final class BatchCollector extends FetchCollector<byte[], byte[]> {
         if (BatchCollector.class.getClassLoader() != KafkaConsumer.class.getClassLoader()) {
             throw new ClassNotFoundException("the connector and kafka-clients have two loaders");
         }
-        field(KafkaConsumer.class, "delegate");
-        field(ClassicKafkaConsumer.class, "fetcher");
-        field(Fetcher.class, "fetchCollector");
+        PrivateFields.find(KafkaConsumer.class, "delegate");
+        PrivateFields.find(ClassicKafkaConsumer.class, "fetcher");
+        PrivateFields.find(Fetcher.class, "fetchCollector");
         for (String part : PARTS) {
-            field(FetchCollector.class, part);
+            PrivateFields.find(FetchCollector.class, part);
         }
     }
 
@@ -310,16 +312,5 @@ public final class BatchCollector extends FetchCollector<byte[], byte[]> {
             }
             return false;
         }
-    }
-
-    private static Object get(Class<?> type, Object of, String name)
-        throws ReflectiveOperationException {
-        return field(type, name).get(of);
-    }
-
-    private static Field field(Class<?> type, String name) throws ReflectiveOperationException {
-        Field found = type.getDeclaredField(name);
-        found.setAccessible(true);
-        return found;
     }
 }

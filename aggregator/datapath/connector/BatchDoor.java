@@ -1,7 +1,7 @@
 package org.apache.kafka.clients.producer.internals;
 
 import aggregator.connector.BatchFormat;
-import java.lang.reflect.Field;
+import aggregator.connector.PrivateFields;
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.util.Deque;
@@ -37,18 +37,19 @@ public final class BatchDoor {
     /** ReflectiveOperationException where the client is not of the shape of the pinned one. */
     public BatchDoor(Producer<byte[], byte[]> producer) throws ReflectiveOperationException {
         this.producer = producer;
-        accumulator = (RecordAccumulator) field(KafkaProducer.class, "accumulator").get(producer);
-        sender = (Sender) field(KafkaProducer.class, "sender").get(producer);
-        incomplete =
-            (IncompleteBatches) field(RecordAccumulator.class, "incomplete").get(accumulator);
+        accumulator =
+            (RecordAccumulator) PrivateFields.get(KafkaProducer.class, producer, "accumulator");
+        sender = (Sender) PrivateFields.get(KafkaProducer.class, producer, "sender");
+        incomplete = (IncompleteBatches) PrivateFields.get(
+            RecordAccumulator.class, accumulator, "incomplete");
         queueOf = queues();
     }
 
     /** ReflectiveOperationException where the constructor would not find what it needs. */
     public static void check() throws ReflectiveOperationException {
-        field(KafkaProducer.class, "accumulator");
-        field(KafkaProducer.class, "sender");
-        field(RecordAccumulator.class, "incomplete");
+        PrivateFields.find(KafkaProducer.class, "accumulator");
+        PrivateFields.find(KafkaProducer.class, "sender");
+        PrivateFields.find(RecordAccumulator.class, "incomplete");
         queues();
     }
 
@@ -87,12 +88,6 @@ public final class BatchDoor {
     private static Method queues() throws ReflectiveOperationException {
         Method found =
             RecordAccumulator.class.getDeclaredMethod("getOrCreateDeque", TopicPartition.class);
-        found.setAccessible(true);
-        return found;
-    }
-
-    private static Field field(Class<?> type, String name) throws ReflectiveOperationException {
-        Field found = type.getDeclaredField(name);
         found.setAccessible(true);
         return found;
     }

@@ -17,8 +17,6 @@ import org.apache.kafka.clients.consumer.LogTruncationException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.KafkaException;
-import org.apache.kafka.common.Metric;
-import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.TimeoutException;
@@ -69,7 +67,6 @@ final class Feed {
     private static final long FIRST_RETRY_NANOS = 1_000_000_000L;
     private static final long LONGEST_RETRY_NANOS = 10_000_000_000L;
     private static final long WELL_AFTER_NANOS = 10_000_000_000L;
-    private static final String FETCHES = "consumer-fetch-manager-metrics";
 
     private final TaskSpec spec;
     private final Consumers consumers;
@@ -95,11 +92,7 @@ final class Feed {
     private long retryNanos = FIRST_RETRY_NANOS;
     private long failedAt;
     private volatile String error = "";
-    /** How many fetches its consumer has had answers to; null where it does not count them. */
-    private Metric answers;
-    private double answered;
-    private volatile long heardAt = System.nanoTime();
-    private volatile boolean isHeard;
+    final FetchAnswers answers = new FetchAnswers();
 
     /**
      * Which partition of the spec the record that was read last is of, and since when it is here.
@@ -333,35 +326,6 @@ final class Feed {
         return error;
     }
 
-    /** For how long the source has answered no fetch; below 0 when it never has. By any thread. */
-    long unheardNanos() {
-        return isHeard ? System.nanoTime() - heardAt : -1;
-    }
-
-    /** Also an answer without records shows that the source lives. */
-    private void hear() {
-        double now = answers == null ? 0 : ((Number) answers.metricValue()).doubleValue();
-        if (now > answered) {
-            answered = now;
-            heard();
-        }
-    }
-
-    private void heard() {
-        heardAt = System.nanoTime();
-        isHeard = true;
-    }
-
-    private static Metric answersOf(Consumer<byte[], byte[]> consumer) {
-        for (Map.Entry<MetricName, ? extends Metric> each : consumer.metrics().entrySet()) {
-            MetricName name = each.getKey();
-            if (name.name().equals("fetch-total") && name.group().equals(FETCHES)) {
-                return each.getValue();
-            }
-        }
-        return null;
-    }
-
     void close() {
         forget();
         release();
@@ -395,30 +359,7 @@ final class Feed {
             readmit();
         }
         try {
-            if (consumer == null && !open(nanos)) {
-                return false;
-            }
-            if (changed) {
-                assign();
-            }
-            if (consumer.assignment().isEmpty()) {
-                pause(nanos);
-                return false;
-            }
-            ConsumerRecords<byte[], byte[]> polled = consumer.poll(Duration.ofNanos(nanos));
-            String stranger = consumers.stranger();
-            if (stranger != null) {
-                throw new KafkaException(stranger);
-            }
-            hear();
-            fetched.add(polled);
-            polledAtMs = DriverClock.now();
-            boolean isMore = more();
-            if (isMore) {
-                heard();
-            }
-            well(isMore);
-            return isMore;
+            return fetch(nanos);
         } catch (WakeupException woken) {
             return false;
         } catch (InterruptException ended) {
@@ -448,6 +389,31 @@ final class Feed {
         return false;
     }
 
+    /** Opens and assigns where that is needed, and polls; false when nothing came. */
+    private boolean fetch(long nanos) {
+        if (consumer == null && !open(nanos)) {
+            return false;
+        }
+        if (changed) {
+            assign();
+        }
+        if (consumer.assignment().isEmpty()) {
+            pause(nanos);
+            return false;
+        }
+        ConsumerRecords<byte[], byte[]> polled = consumer.poll(Duration.ofNanos(nanos));
+        String stranger = consumers.stranger();
+        if (stranger != null) {
+            throw new KafkaException(stranger);
+        }
+        fetched.add(polled);
+        polledAtMs = DriverClock.now();
+        boolean isMore = more();
+        answers.look(isMore);
+        well(isMore);
+        return isMore;
+    }
+
     /** Has a consumer been opened? Until then the others of this JVM are not waited for. */
     private boolean open(long nanos) {
         if (opening == null) {
@@ -469,8 +435,7 @@ final class Feed {
             return false;
         }
         opening = null;
-        answers = answersOf(consumer);
-        answered = 0;
+        answers.follow(consumer);
         fetched = consumers.reader(consumer);
         changed = true;
         return true;

@@ -465,9 +465,9 @@ final class LaneTask {
         feed.wake();
     }
 
-    /** See {@link Feed#unheardNanos}. By any thread. */
-    long unheardNanos() {
-        return feed.unheardNanos();
+    /** See {@link FetchAnswers#silentNanos}. By any thread. */
+    long silentNanos() {
+        return feed.answers.silentNanos();
     }
 
     /** What is news at once when it changes. */

@@ -93,7 +93,7 @@ final class Reporter extends Thread {
         for (LaneTask task : LaneTask.open()) {
             String name = task.spec.name;
             open.add(name);
-            long silence = task.unheardNanos();
+            long silence = task.silentNanos();
             if (silence >= 0) {
                 unheard.merge(task.spec.cluster, silence / 1_000_000, Math::min);
             }
