@@ -1,31 +1,18 @@
 package aggregator.connector;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.BitSet;
 import java.util.Collection;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.clients.consumer.internals.BatchCollector;
-import org.apache.kafka.clients.producer.KafkaProducer;
-import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.errors.InterruptException;
-import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
-import org.apache.kafka.common.header.internals.RecordHeader;
-import org.apache.kafka.common.header.internals.RecordHeaders;
-import org.apache.kafka.common.serialization.ByteArrayDeserializer;
-import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.spark.SparkEnv;
 
 /**
@@ -50,10 +37,6 @@ final class LaneTask {
     private static final long RESUME_NANOS = 500_000_000L;
     /** About what a record's headers and the rest of it take. */
     private static final int RECORD_OVERHEAD_BYTES = 150;
-    private static final int QUARANTINE_OVERHEAD_BYTES = 128;
-    /** A reason that is no longer than this is in the overhead. */
-    private static final int SHORT_REASON_BYTES = 32;
-    private static final int QUARANTINE_TIMESTAMP_BYTES = 48;
 
     private static final Map<String, LaneTask> OPEN = new ConcurrentHashMap<>();
     private static final Map<Long, LaneTask> LEASED = new ConcurrentHashMap<>();
@@ -72,14 +55,9 @@ final class LaneTask {
     private final Gate gate;
     private final Bucket records = new Bucket(System.nanoTime());
     private final Bucket bytes = new Bucket(System.nanoTime());
-    private final Histogram age = new Histogram();
-    private final Histogram flight = new Histogram();
-    private final long[] sentRecords;
-    private final long[] sentBytes;
+    private final TaskCounts counts;
     private final SchemaIds.Asked asked = new SchemaIds.Asked();
     private final SchemaPatch schemas;
-    private long replayed;
-    private long looped;
     private int untilLook;
     private long nextPoint;
     /** When partitions that wait for another record go on; 0 when there are none. */
@@ -95,22 +73,22 @@ final class LaneTask {
     private LaneTask(TaskSpec spec, long[] positions) {
         this.spec = spec;
         objects = spec.objects.isEmpty() ? KafkaShape.misfit() : spec.objects;
-        feed = new Feed(spec, positions, new Clients(spec, objects.isEmpty()));
+        TaskClients clients = new TaskClients(spec, objects.isEmpty());
+        feed = new Feed(spec, positions, clients);
         points = new Points(positions, feed.states, spec.placeTopics.size(), spec.snapshot, now());
-        hub = new HubWriter(spec, given -> producer(spec, given), feed::wake, now());
+        hub = new HubWriter(spec, clients::producer, feed::wake, now());
         batches = objects.isEmpty() ? new HubBatches(spec, hub::send) : null;
         hub.beforeWaiting(this::flush);
         gate = new Gate(spec, this::flush);
         marks = spec.origin.marks();
-        counters = new Delivery.Counters(flight, age, gate::arrived);
+        counts = new TaskCounts(spec.parts.size());
+        counters = new Delivery.Counters(counts.flight, counts.age, gate::arrived);
         origins = new OriginBytes[spec.parts.size()];
         for (int i = 0; i < origins.length; i++) {
             TaskSpec.Part part = spec.parts.get(i);
             origins[i] = spec.origin.bytes(part.topic, part.partition, part.route.compact);
         }
         schemas = new SchemaPatch(origins.length, asked);
-        sentRecords = new long[origins.length];
-        sentBytes = new long[origins.length];
     }
 
     /** The task for an attempt: the one of the batch before where it is here, else a new one. */
@@ -319,7 +297,7 @@ final class LaneTask {
         WriteGuard.await();
         hub.throwFailure();
         if (spec.origin.fromHub(headers)) {
-            looped++;
+            counts.looped++;
             return;
         }
         TaskSpec.Route route = spec.parts.get(feed.part).route;
@@ -348,7 +326,8 @@ final class LaneTask {
         ConsumerRecord<byte[], byte[]> from = feed.record();
         int at = feed.part;
         TaskSpec.Part part = spec.parts.get(at);
-        int own = headers.toArray().length;
+        AsideRecord.Content whole =
+            new AsideRecord.Content(key, value, headers, headers.toArray().length);
         origins[at].tag.append(headers, from.offset(), from.timestamp());
         int size = size(key) + size(value);
         records.take(1);
@@ -376,23 +355,18 @@ final class LaneTask {
             return;
         }
         if (verdict == Gate.Verdict.DROP) {
-            int room = part.route.duplicateBytes;
-            setAside(spec.duplicatesPlace, room, gate.reason, key, value, headers, own);
+            setAside(spec.duplicatesPlace, part.route.duplicateBytes, gate.reason, whole);
         } else if (why == null) {
             Claims.Claim claim = gate.guards(at) ? gate.claim : null;
             hand(place, key, value, headers, claim);
-        } else if (!quarantined(why, key, value, headers, own)) {
+        } else if (!quarantined(why, whole)) {
             return;
         }
         sent(part, size);
     }
 
     private void sent(TaskSpec.Part part, int size) {
-        sentRecords[feed.part]++;
-        sentBytes[feed.part] += size;
-        if (feed.offset() < part.skip.top()) {
-            replayed++;
-        }
+        counts.sent(feed.part, size, feed.offset() < part.skip.top());
     }
 
     /**
@@ -490,79 +464,17 @@ final class LaneTask {
         return new Stand(points.settle().number(), over, feed.error(), feed.stuck());
     }
 
-    /** What the driver is told of this task, as JSON. By any thread. */
+    /** What the driver learns of this task, as JSON. By any thread. */
     ObjectNode report() {
-        // First: what is told as ended has to come with the last point.
+        // First: what is reported as ended has to come with the last point.
         boolean over = ended;
-        Points.Point point = points.settle();
-        ObjectNode json = JsonNodeFactory.instance.objectNode();
-        json.put("lane", spec.lane).put("generation", spec.generation);
-        json.put("reading", spec.reading).put("task", spec.task).put("cluster", spec.cluster);
-        json.put("point", point.number()).put("at", point.atMs());
-        json.put("snapshot", point.snapshot());
-        tellParts(json, point);
-        ArrayNode ends = json.putArray("ends");
-        for (int i = 0; i < point.ends().length; i++) {
-            if (point.ends()[i] > 0) {
-                ends.addArray()
-                    .add(spec.placeTopics.get(i))
-                    .add(spec.placePartitions.get(i))
-                    .add(point.ends()[i]);
-            }
-        }
-        json.put("objects", objects)
-            .put("error", feed.error())
-            .put("ended", over)
-            .put("read_bytes", feed.bytes);
-        json.put("skipped", feed.skipped).put("replayed", replayed).put("looped", looped);
-        json.put("retried", hub.retried());
+        ObjectNode json = new TaskReport(spec, feed, points.settle(), counts, gate).json();
+        json.put("objects", objects).put("ended", over).put("retried", hub.retried());
         ArrayNode unknown = json.putArray("unknown");
         for (SchemaIds.Question each : asked.open()) {
             unknown.addArray().add(each.topic()).add(each.side().text).add(each.named());
         }
-        json.set("age", age.json());
-        json.set("flight", flight.json());
         return json;
-    }
-
-    /** What there is to say of each partition, and of each topic. */
-    private void tellParts(ObjectNode json, Points.Point point) {
-        boolean skipping = false;
-        ObjectNode positions = json.putObject("positions");
-        ObjectNode states = json.putObject("states");
-        ObjectNode reasons = json.putObject("reasons");
-        ObjectNode cuts = json.putObject("cuts");
-        Map<String, long[]> topics = new HashMap<>();
-        for (int i = 0; i < spec.parts.size(); i++) {
-            TaskSpec.Part part = spec.parts.get(i);
-            positions.put(part.name(), point.positions()[i]);
-            // No point waits for what is given up, but perhaps for others.
-            Feed.State state =
-                feed.states[i] == Feed.State.STUCK ? Feed.State.STUCK : point.states()[i];
-            // Of what is given up nothing is committed any more.
-            skipping |= state != Feed.State.STUCK && point.positions()[i] < part.skip.top();
-            if (state != Feed.State.READING) {
-                states.put(part.name(), state.name().toLowerCase(Locale.ROOT));
-                if (feed.reasons[i] != null) {
-                    reasons.put(part.name(), feed.reasons[i]);
-                }
-                if (feed.cuts[i] >= 0) {
-                    cuts.put(part.name(), feed.cuts[i]);
-                }
-            }
-            long[] counts = topics.computeIfAbsent(part.topic, name -> new long[4]);
-            counts[0] += sentRecords[i];
-            counts[1] += sentBytes[i];
-            gate.count(i, counts, 2);
-        }
-        ObjectNode sent = json.putObject("topics");
-        topics.forEach((name, counts) -> {
-            ArrayNode numbers = sent.putArray(name);
-            for (long count : counts) {
-                numbers.add(count);
-            }
-        });
-        json.put("skipping", skipping);
     }
 
     private void obey(Orders newest) {
@@ -624,8 +536,7 @@ final class LaneTask {
     }
 
     /** Sends it to the quarantine topic; false where there is none, and its partition stops. */
-    private boolean quarantined(
-        String reason, byte[] key, byte[] value, Headers headers, int ownHeaders) {
+    private boolean quarantined(String reason, AsideRecord.Content whole) {
         ConsumerRecord<byte[], byte[]> from = feed.record();
         TaskSpec.Route route = spec.parts.get(feed.part).route;
         if (route.quarantine.isEmpty()) {
@@ -637,49 +548,16 @@ final class LaneTask {
                     + ", or set topics.on_poison: quarantine");
             return false;
         }
-        setAside(
-            spec.quarantinePlace, route.quarantineBytes, reason, key, value, headers, ownHeaders);
+        setAside(spec.quarantinePlace, route.quarantineBytes, reason, whole);
         return true;
     }
 
-    /** Sends it to another topic than its own, with what there is to say; as whole as it fits. */
-    private void setAside(
-        int place,
-        int bytes,
-        String reason,
-        byte[] key,
-        byte[] value,
-        Headers headers,
-        int ownHeaders) {
-        ConsumerRecord<byte[], byte[]> from = feed.record();
+    /** Sends it to another topic than its own, where a batch of one may have so many bytes. */
+    private void setAside(int place, int bytes, String reason, AsideRecord.Content whole) {
         TaskSpec.Route route = spec.parts.get(feed.part).route;
-        int size = Limits.batchBytes(key, value, headers);
-        int longer = reason.getBytes(java.nio.charset.StandardCharsets.UTF_8).length;
-        int room = bytes - QUARANTINE_OVERHEAD_BYTES - Math.max(0, longer - SHORT_REASON_BYTES)
-            - route.hubTopic.length() - (route.compact ? QUARANTINE_TIMESTAMP_BYTES : 0);
-        String kept = size <= room ? "whole" : size - size(value) <= room ? "key" : "nothing";
-        Header[] all = headers.toArray();
-        RecordHeaders marked = new RecordHeaders();
-        for (int i = 0; i < ownHeaders && !kept.equals("nothing"); i++) {
-            marked.add(all[i]);
-        }
-        String[] told = {reason, route.hubTopic, Integer.toString(size), kept};
-        for (int i = 0; i < told.length; i++) {
-            byte[] text = told[i].getBytes(java.nio.charset.StandardCharsets.UTF_8);
-            marked.add(new RecordHeader(spec.quarantineHeaders.get(i), text));
-        }
-        if (route.compact) {
-            marked.add(new RecordHeader(spec.quarantineTimestamp, Origin.digits(from.timestamp())));
-        }
-        for (int i = ownHeaders; i < all.length; i++) {
-            marked.add(all[i]);
-        }
-        hand(
-            place,
-            kept.equals("nothing") ? null : key,
-            kept.equals("whole") ? value : null,
-            marked,
-            null);
+        AsideRecord.Content part =
+            AsideRecord.of(whole, spec, route, bytes, reason, feed.timestamp());
+        hand(place, part.key(), part.value(), part.headers(), null);
     }
 
     /** Stops the partition of the record that was read last before that one. */
@@ -768,51 +646,5 @@ final class LaneTask {
         } catch (InterruptedException interrupted) {
             throw new InterruptException(interrupted);
         }
-    }
-
-    private static Producer<byte[], byte[]> producer(TaskSpec spec, Map<String, String> given) {
-        ByteArraySerializer asItIs = new ByteArraySerializer();
-        Map<String, Object> settings = settings(spec, given);
-        Producer<byte[], byte[]> made = new KafkaProducer<>(settings, asItIs, asItIs);
-        FatalErrors.watchProducer(settings.get("client.id").toString());
-        return made;
-    }
-
-    /** The consumers of a task, one after the other, all of one cluster. */
-    private record Clients(TaskSpec spec, SameCluster values, boolean areBytes)
-        implements Feed.Consumers {
-        private Clients(TaskSpec spec, boolean areBytes) {
-            this(spec, new SameCluster(spec.clusterId), areBytes);
-        }
-
-        @Override
-        public Consumer<byte[], byte[]> open(Map<String, String> given) {
-            values.opened();
-            return new KafkaConsumer<>(settings(spec, given), new ByteArrayDeserializer(), values);
-        }
-
-        @Override
-        public Fetched reader(Consumer<byte[], byte[]> consumer) {
-            if (!areBytes) {
-                return new Fetched.Objects();
-            }
-            try {
-                return new Fetched.Bytes(BatchCollector.into(consumer));
-            } catch (ReflectiveOperationException another) {
-                throw new IllegalStateException(HubBatches.ANOTHER_CLIENT, another);
-            }
-        }
-
-        @Override
-        public String stranger() {
-            return values.stranger();
-        }
-    }
-
-    /** A name of its own for each client, so that none stands in another's metrics. */
-    private static Map<String, Object> settings(TaskSpec spec, Map<String, String> given) {
-        Map<String, Object> settings = new HashMap<>(given);
-        settings.putIfAbsent("client.id", "aggregator-" + spec.name);
-        return settings;
     }
 }
