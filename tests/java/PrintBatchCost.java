@@ -26,13 +26,15 @@ final class PrintBatchCost {
     public static void main(String[] args) {
         for (int round = 0; round < ROUNDS; round++) {
             for (String recompressed : List.of("hub.orders", "")) {
-                new PrintBatchCost().print("100 B lz4", "lz4", 100, recompressed);
-                new PrintBatchCost().print("1 kB JSON zstd", "zstd", 1_000, recompressed);
+                new PrintBatchCost().print("100 B lz4", "lz4", 100, recompressed, true);
+                new PrintBatchCost().print("1 kB JSON zstd", "zstd", 1_000, recompressed, true);
             }
+            new PrintBatchCost().print("100 B lz4, five", "lz4", 100, "", false);
         }
     }
 
-    private void print(String name, String codec, int size, String recompressed) {
+    private void print(
+        String name, String codec, int size, String recompressed, boolean isOneHeader) {
         List<ByteBuffer> fetched = new ArrayList<>();
         int records = 0;
         while (records < 200_000_000 / size / 10) {
@@ -61,7 +63,7 @@ final class PrintBatchCost {
             bytes += load.bytes();
             count++;
         });
-        OriginBytes origin = new Origin(Specs.origin(), "eu").bytes("orders", 3, true);
+        OriginBytes origin = new Origin(Specs.origin(), "eu").bytes("orders", 3, isOneHeader);
         Placement placement = Placement.of("key", PLACES, 0);
         Delivery.Counters counters = new Delivery.Counters(null, null, null);
         Points points = new Points(new long[1], new Feed.State[1], PLACES, 0, 0);
