@@ -95,6 +95,20 @@ class HubBatchesTest {
     }
 
     @Test
+    void allBatchesTogetherGatherAPartOfTheProducersBuffer() {
+        Run run = new Run("zstd", 10_000, Set.of(), 100_000);
+        run.appendText(6_000);
+        run.check();
+        for (MemoryRecords each : run.sent()) {
+            int plain = 0;
+            for (Record record : each.records()) {
+                plain += record.sizeInBytes();
+            }
+            assertTrue(plain <= 26_000, plain + " bytes");
+        }
+    }
+
+    @Test
     void whatCompressesAndThenNoMoreIsSplit() {
         for (String codec : List.of("lz4", "zstd")) {
             Run run = new Run(codec, 10_000, Set.of());
@@ -155,9 +169,19 @@ class HubBatchesTest {
         private final Points points;
 
         private Run(String codec, int most, Set<String> recompressed) {
+            this(codec, most, recompressed, 33_554_432);
+        }
+
+        private Run(String codec, int most, Set<String> recompressed, int buffer) {
             this.most = most;
             TaskSpec spec = Specs.writing(
-                Map.of("compression.type", codec, "batch.size", Integer.toString(most)),
+                Map.of(
+                    "compression.type",
+                    codec,
+                    "batch.size",
+                    Integer.toString(most),
+                    "buffer.memory",
+                    Integer.toString(buffer)),
                 Map.of(),
                 0);
             spec.recompressed.addAll(recompressed);

@@ -30,6 +30,8 @@ final class BatchBuilder {
     record Batch(ByteBuffer bytes, int count, long oldest, int gathered) {}
 
     private static final int FIRST_BYTES = 4096;
+    /** The next batch may be a small one that goes as it is, in all of its array. */
+    private static final int MOST_FIRST_BYTES = 150_000;
     /** Lengths, deltas and the number of headers take no more than this. */
     static final int RECORD_OVERHEAD = 64;
     private static final byte[] NOTHING = {};
@@ -38,17 +40,20 @@ final class BatchBuilder {
 
     /** Arrays that builders of a task have no use for at present. */
     static final class Spares {
-        private static final int MOST = 8;
+        private static final int MOST_BYTES = 2_000_000;
         private final ArrayDeque<byte[]> arrays = new ArrayDeque<>();
+        private int bytes;
 
         private byte[] take(int least) {
             byte[] found = arrays.poll();
+            bytes -= found == null ? 0 : found.length;
             return found == null || found.length < least ? new byte[least] : found;
         }
 
         private void give(byte[] array) {
-            if (arrays.size() < MOST) {
+            if (bytes + array.length <= MOST_BYTES) {
                 arrays.push(array);
+                bytes += array.length;
             }
         }
     }
@@ -150,7 +155,7 @@ final class BatchBuilder {
             spares.give(bytes);
         }
         bytes = NOTHING;
-        usual = size + size / 8;
+        usual = Math.min(size + size / 8, MOST_FIRST_BYTES);
         size = BatchFormat.RECORDS_AT;
         count = 0;
         return all;

@@ -47,13 +47,15 @@ final class HubBatches {
         }
     }
 
-    /** When all batches together have gathered this much, none gathers more than `batch.size`. */
-    private static final long MOST_GATHERED = 16_000_000;
+    /** A part of what the producer may buffer, as memory is dealt out to tasks by that. */
+    private static final long GATHERED_PART = 4;
 
     private final TaskSpec spec;
     private final Hub hub;
     private final Compression compression;
     private final int most;
+    /** When all batches together have gathered this much, none gathers more than `batch.size`. */
+    private final long mostGathered;
     private final BatchBuilder.Spares spares = new BatchBuilder.Spares();
     private final Place[] places;
     private final Map<String, CompressionEstimate> estimates = new HashMap<>();
@@ -67,6 +69,9 @@ final class HubBatches {
         this.hub = hub;
         compression = compression(spec.producer);
         most = Integer.parseInt(spec.producer.getOrDefault("batch.size", "16384"));
+        mostGathered =
+            Long.parseLong(spec.producer.getOrDefault("buffer.memory", "33554432").trim())
+            / GATHERED_PART;
         places = new Place[spec.placeTopics.size()];
     }
 
@@ -145,7 +150,7 @@ final class HubBatches {
     }
 
     private int room(Place place) {
-        boolean isMore = place.estimate != null && gathered < MOST_GATHERED;
+        boolean isMore = place.estimate != null && gathered < mostGathered;
         return isMore ? place.estimate.room() : most;
     }
 
