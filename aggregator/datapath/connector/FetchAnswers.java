@@ -31,6 +31,11 @@ final class FetchAnswers {
         }
     }
 
+    /** Whether the consumer counts them; else only records are seen. */
+    boolean areCounted() {
+        return counted != null;
+    }
+
     /** After a poll, which may have `records`. */
     void look(boolean records) {
         double now = counted == null ? 0 : ((Number) counted.metricValue()).doubleValue();
