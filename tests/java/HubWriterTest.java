@@ -234,6 +234,27 @@ class HubWriterTest {
     }
 
     @Test
+    void aClockThatIsSetBackDelaysNeitherWhatIsSentAgainNorWhatIsStuck() {
+        send(0, "old", 0);
+        careful.errorNext(new NotEnoughReplicasException("too few"));
+        writer.look(NOW);
+        careful.errorNext(new NotEnoughReplicasException("too few"));
+        writer.look(NOW - 3_600_000);
+        assertEquals(List.of("old", "old", "old"), careful.values());
+        careful.completeNext();
+        writer.look(NOW);
+        send(1, "a");
+        usual.completeNext();
+        writer.look(NOW);
+        writer.tick();
+        send(1, "b");
+        assertNull(tickFor(2, true));
+        now = NOW - 3_600_000;
+        assertNull(tickFor(38, true));
+        assertTrue(tickFor(4, true).getMessage().contains("hub.orders-1"));
+    }
+
+    @Test
     void oneBehindItEndsItAsWhatFollowsMayBeUnderWay() {
         send(0, "old", 0);
         careful.completeNext();

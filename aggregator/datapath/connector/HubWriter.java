@@ -238,6 +238,8 @@ final class HubWriter {
         }
         for (int i = 0; i < places.length; i++) {
             HubPlace place = places[i];
+            // The clock may have been set back.
+            place.waitsFrom = Math.min(place.waitsFrom, now);
             if (!place.stands(now, spec.freshMs)) {
                 place.waitsFrom = now;
                 place.rises = rises;
@@ -448,7 +450,9 @@ final class HubWriter {
 
     /** Hands over what may go by now. */
     private void pump() {
-        boolean again = !refused.isEmpty() && now >= againAt;
+        // Also when the clock was set back meanwhile.
+        boolean due = now >= againAt || againAt - now > AGAIN_MS;
+        boolean again = !refused.isEmpty() && due;
         if (again || !holding.isEmpty()) {
             // Time went by, and with it the lease perhaps.
             WriteGuard.await();
