@@ -20,12 +20,12 @@ from aggregator.extras.embedded.topics import (
     end_offsets,
     grow_topic,
     produce,
-    read_all,
 )
 from aggregator.extras.embedded.waiting import wait_until
 from aggregator.model.errors import ClusterError
 from support.broker_classes import broker_options
 from support.processes import is_there
+from support.read_all import read_all
 from support.reading import topics_of
 
 ClusterFactory = Callable[..., EmbeddedCluster]

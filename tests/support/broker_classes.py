@@ -17,8 +17,9 @@ from pathlib import Path
 from aggregator.datapath.jars import cache_folder, jars, java_command
 from aggregator.datapath.spark.java_options import COMPILER
 from aggregator.extras.embedded.cluster import JAVA_OPTIONS, EmbeddedCluster
-from aggregator.extras.embedded.topics import NewRecord, create_topic, produce, read_all
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
 from support.java_options import QUICK_ONLY
+from support.read_all import read_all
 
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 DUMP_SECONDS = 300

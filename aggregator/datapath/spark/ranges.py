@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
-from aggregator.datapath.spark.headers import origin_columns, origin_texts
 from aggregator.model.values import OffsetRange, TopicPartition
 
 RANGES = "aggregator.connector.RangeSource"
@@ -99,12 +98,3 @@ def _exactly(
 
 def _given(options: Mapping[str, str], wanted: Mapping[str, object]) -> dict[str, str]:
     return {**BULK_OPTIONS, **options, "read": json.dumps(wanted)}
-
-
-def to_origins(records: DataFrame) -> DataFrame:
-    """The origin frame of hub records; records of others, without a whole origin, are left out."""
-    parts = origin_columns("texts")
-    origins = records.select(origin_texts().alias("texts")).select(
-        *(parts[name].alias(name) for name in (*ORIGIN, "offset"))
-    )
-    return origins.dropna(subset=[*ORIGIN, "offset"])

@@ -5,12 +5,10 @@ For setting up demos and tests, so everything waits until it is done and raises 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from confluent_kafka import (
-    Consumer,
     KafkaError,
     KafkaException,
     Message,
@@ -21,9 +19,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from aggregator.extras.embedded.waiting import wait_until
-from aggregator.kafka.reader import AssignedReader
 from aggregator.model.errors import ClusterError
-from aggregator.model.values import TopicPartition as Partition
 
 SECONDS = 120.0
 """For an answer. On a busy machine a broker took more than 30 s to create a topic, once."""
@@ -163,28 +159,6 @@ def end_offsets(bootstrap: str, topic: str, *, client: Client | None = None) -> 
     )
 
 
-def read_all(bootstrap: str, topic: str, *, client: Client | None = None) -> list[Message]:
-    """Every record that is in the topic now, partition by partition in offset order.
-
-    Committed ones only, as librdkafka does; set `isolation.level` in `client` for all.
-    """
-    found: list[Message] = []
-    with closing(_consumer(bootstrap, client)) as consumer:
-        places = [Partition(topic, each) for each in _partitions(consumer, topic)]
-        reader = AssignedReader(consumer, dict.fromkeys(places, 0))
-
-        def at_end() -> bool:
-            polled = reader.poll(1000, 0.05)
-            found.extend(message for _, message in polled.records)
-            for tp in polled.ends:
-                reader.finish(tp)
-            polled.check(bootstrap)
-            return not reader.left
-
-        wait_until(at_end, seconds=SECONDS, what=f"the end of {topic} is not reached")
-    return sorted(found, key=lambda message: (message.partition(), message.offset()))
-
-
 def _once_and_in_order(bootstrap: str) -> Mapping[str, Any]:
     """Settings of a producer. Of several brokers another one may be sent again what the first has.
 
@@ -193,29 +167,6 @@ def _once_and_in_order(bootstrap: str) -> Mapping[str, Any]:
     """
     several = "," in bootstrap
     return ONCE if several else {"max.in.flight": 1}
-
-
-def _consumer(bootstrap: str, client: Client | None) -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "unused",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "enable.partition.eof": True,
-            # A fetch that waited this long for more shows the end of a log.
-            "fetch.wait.max.ms": 20,
-            **_quiet(),
-            **(client or {}),
-        }
-    )
-
-
-def _partitions(consumer: Consumer, topic: str) -> list[int]:
-    found = consumer.list_topics(topic, timeout=SECONDS).topics[topic]
-    if found.error is not None:
-        raise ClusterError(f"topic {topic}: {found.error}")
-    return sorted(found.partitions)
 
 
 def _usable(kafka: AdminClient, topic: str, partitions: int) -> None:
