@@ -128,63 +128,50 @@ def overview(status: Status, earlier: Status | None, titles: Mapping[str, str]) 
 def attention(status: Status) -> Iterator[Attention]:
     """What needs a person, the worst first."""
     if status.phase is Phase.FAILED:
-        yield Attention(level="error", what=status.reason or "the aggregation has failed")
+        yield _error(status.reason or "the aggregation has failed")
     if status.phase is Phase.STANDBY:
-        yield Attention(level="warning", what=status.reason)
+        yield _warning(status.reason)
     if status.checkpoint.error:
-        yield Attention(
-            level="error", what=f"positions cannot be committed: {status.checkpoint.error}"
-        )
+        yield _error(f"positions cannot be committed: {status.checkpoint.error}")
     for source in status.sources:
         if source.state in SICK:
-            yield Attention(
-                level="error",
-                source=source.alias,
-                what=f"{source.state.lower()}: {source.reason}",
-            )
+            yield _error(f"{source.state.lower()}: {source.reason}", source.alias)
     for gap in status.gaps.latest:
         if not gap.resolved:
-            yield Attention(
-                level="error",
-                source=gap.cluster,
-                what=f"a gap in {gap.topic}-{gap.partition} waits for a decision: {gap.reason} "
-                f"(aggregator gaps accept {gap.id})",
-            )
+            what = f"a gap in {gap.topic}-{gap.partition} waits for a decision: {gap.reason}"
+            yield _error(f"{what} (aggregator gaps accept {gap.id})", gap.cluster)
     if status.audit is not None and status.audit.wrong:
-        yield Attention(
-            level="error",
-            what=f"the last audit, of {status.audit.at:%Y-%m-%d %H:%M} UTC, found "
-            f"{audit_words(status.audit)} (aggregator verify)",
-        )
+        what = f"the last audit, of {status.audit.at:%Y-%m-%d %H:%M} UTC, found"
+        yield _error(f"{what} {audit_words(status.audit)} (aggregator verify)")
     for topic in status.refused_topics:
-        yield Attention(
-            level="warning",
-            what=f"{', '.join(topic.sources)} not taken into hub topic {topic.hub_topic}: "
-            f"{topic.reason}",
-        )
-    waiting = Counter(it.cluster for it in status.partitions if it.state in WAITING)
-    for alias, count in waiting.items():
-        why = next(
-            it.reason for it in status.partitions if it.cluster == alias and it.state in WAITING
-        )
-        what = f"{count} partitions are not read" if count > 1 else "a partition is not read"
-        yield Attention(level="warning", source=alias, what=f"{what}: {why}")
+        what = f"{', '.join(topic.sources)} not taken into hub topic {topic.hub_topic}"
+        yield _warning(f"{what}: {topic.reason}")
+    waiting: dict[str, list[str]] = {}
+    for it in status.partitions:
+        if it.state in WAITING:
+            waiting.setdefault(it.cluster, []).append(it.reason)
+    for alias, whys in waiting.items():
+        what = "a partition is" if len(whys) == 1 else f"{len(whys)} partitions are"
+        yield _warning(f"{what} not read: {whys[0]}", alias)
     for source in status.sources:
         if source.state is SourceState.RUNNING and source.topics == 0:
-            yield Attention(
-                level="warning", source=source.alias, what="none of its topics matches its config"
-            )
+            yield _warning("none of its topics matches its config", source.alias)
         if source.group_error:
-            yield Attention(level="warning", source=source.alias, what=source.group_error)
+            yield _warning(source.group_error, source.alias)
     for service in status.services:
         if what := service.attention():
-            yield Attention(level="warning", what=what)
+            yield _warning(what)
     if status.quarantine is not None and status.quarantine.records:
-        yield Attention(
-            level="warning",
-            what=f"the hub refused {status.quarantine.records} records since the start; the "
-            f"newest: {status.quarantine.newest} (aggregator quarantine list)",
-        )
+        what = f"the hub refused {status.quarantine.records} records since the start; the newest:"
+        yield _warning(f"{what} {status.quarantine.newest} (aggregator quarantine list)")
+
+
+def _error(what: str, source: str | None = None) -> Attention:
+    return Attention(level="error", source=source, what=what)
+
+
+def _warning(what: str, source: str | None = None) -> Attention:
+    return Attention(level="warning", source=source, what=what)
 
 
 def audit_words(audit: AuditStatus) -> str:
