@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator
 
-from aggregator.features.timeline.feed import Feed
+from aggregator.features.timeline.recorder import Feed
 
 POLL_SECONDS = 0.25
 PING_SECONDS = 15.0

@@ -185,7 +185,7 @@ def _named(fields: tuple[str, ...]) -> dict[str, str]:
 
 def _record(config: Config, report: VerifyReport) -> str:
     """Record the report; returns why it could not be. It is shown all the same."""
-    from aggregator.features.verify.audit_rows import record
+    from aggregator.features.verify.audit_table import record
 
     try:
         record(config, report)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from aggregator.config.schema import Config
-from aggregator.datapath.spark.java_death import naming_java
-from aggregator.datapath.spark.jvm import Driver
+from aggregator.datapath.spark.jvm import Driver, naming_java
 from aggregator.engine.control.command_queue import STARTING
 from aggregator.engine.control.commands import Control
 from aggregator.engine.engine import Engine

@@ -14,7 +14,7 @@ from aggregator.features.groups.position_groups import Groups
 from aggregator.features.heartbeats.heartbeats import Heartbeats
 from aggregator.features.quarantine.follower import QuarantineWatch
 from aggregator.features.service import Now, Resources, Service
-from aggregator.features.verify.latest_audit import AuditWatch
+from aggregator.features.verify.past_audits import AuditWatch
 from aggregator.status.service_status import ServicePart, ServiceStatus
 
 S = TypeVar("S", bound=Service)

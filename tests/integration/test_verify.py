@@ -21,8 +21,8 @@ from aggregator.extras.embedded.cluster import EmbeddedCluster
 from aggregator.extras.embedded.topics import NewRecord, create_topic, delete_topic, produce
 from aggregator.features.verify.audit import StoppedError, VerifyRequest, verify
 from aggregator.features.verify.audit_report import VerifyReport
-from aggregator.features.verify.audit_rows import record as record_audit
 from aggregator.features.verify.audit_scope import Scope
+from aggregator.features.verify.audit_table import record as record_audit
 from aggregator.model.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
 from support.changing import delete_records
 from support.crashed import with_origin, write_again

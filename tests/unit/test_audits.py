@@ -16,11 +16,10 @@ from aggregator.cli.status import report_of_status
 from aggregator.config.schema import CheckpointConfig, Config
 from aggregator.features.maintenance.maintain_all import maintain_all
 from aggregator.features.verify.audit_report import HubTopicResult, PartitionResult, VerifyReport
-from aggregator.features.verify.audit_rows import record as write_audit
-from aggregator.features.verify.audit_rows import rows_of
 from aggregator.features.verify.audit_scope import Standing
-from aggregator.features.verify.audit_table import SCHEMA, append_audit, trim_audits
-from aggregator.features.verify.latest_audit import AuditWatch
+from aggregator.features.verify.audit_table import SCHEMA, append_audit, rows_of, trim_audits
+from aggregator.features.verify.audit_table import record as write_audit
+from aggregator.features.verify.past_audits import AuditWatch
 from aggregator.model.values import SourcePartition
 from aggregator.plan.positions.gaps import GapRecord, gap_id
 from aggregator.plan.positions.start import Gap, GapKind
@@ -191,7 +190,7 @@ def test_upkeep_maintains_the_tables_of_gaps_and_audits_that_are_there(tmp_path:
 def test_its_thread_looks_by_itself_and_ends(
     watch: AuditWatch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aggregator.features.verify.latest_audit.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("aggregator.features.verify.past_audits.LOOK_SECONDS", 0.05)
     watch.start()
     record(tmp_path, expected=1, present=1)
     wait_for(lambda: watch.latest is not None and watch.latest.expected == 6, "it is seen")

@@ -19,9 +19,8 @@ from aggregator.features.verify.audit_report import (
     PartitionResult,
     VerifyReport,
 )
-from aggregator.features.verify.audit_rows import rows_of
 from aggregator.features.verify.audit_scope import Standing
-from aggregator.features.verify.audit_table import SCHEMA
+from aggregator.features.verify.audit_table import SCHEMA, rows_of
 from aggregator.model.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DATA, EXIT_DONE
 
 AT = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -13,8 +13,8 @@ from aggregator.api import followers
 from aggregator.api.followers import Followers
 from aggregator.api.latest_status import StatusHolder
 from aggregator.config.schema import CheckpointConfig
-from aggregator.features.timeline.feed import KEPT, UNSAVED, Feed
-from aggregator.features.verify.latest_audit import AuditWatch
+from aggregator.features.timeline.recorder import KEPT, UNSAVED, Feed
+from aggregator.features.verify.past_audits import AuditWatch
 from aggregator.model.events import Event
 from aggregator.model.values import Positions, SourcePartition
 from aggregator.plan.health.delays import Delays

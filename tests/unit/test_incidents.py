@@ -12,8 +12,7 @@ from aggregator.api.incidents import Incident, incidents
 from aggregator.features.quarantine.quarantined import QuarantinedRecord
 from aggregator.features.timeline.timeline_report import EventRow
 from aggregator.features.verify.audit_report import HubTopicResult, PartitionResult, VerifyReport
-from aggregator.features.verify.audit_rows import rows_of
-from aggregator.features.verify.audit_table import append_audit
+from aggregator.features.verify.audit_table import append_audit, rows_of
 from aggregator.features.verify.past_audits import AuditSummary, PastAudits
 from aggregator.status.schema import GapStatus, RecoveryStatus
 from aggregator.store.state_store import StateStore

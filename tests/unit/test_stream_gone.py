@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from aggregator.datapath.spark.java_death import naming_java, why_gone
+from aggregator.datapath.spark.jvm import naming_java, why_gone
 from aggregator.model.errors import AggregatorError, CheckpointConflictError
 
 

@@ -21,10 +21,9 @@ from aggregator.config.schema import TimelineConfig
 from aggregator.engine.control.commands import Control
 from aggregator.extras.embedded.waiting import wait_until
 from aggregator.features.timeline import recorder as recording
-from aggregator.features.timeline.feed import UNSAVED, Feed
 from aggregator.features.timeline.minutes import history_rows, joined, moment_of
 from aggregator.features.timeline.past_queries import EVENTS, events_log, history_log, within
-from aggregator.features.timeline.recorder import Recorder
+from aggregator.features.timeline.recorder import UNSAVED, Feed, Recorder
 from aggregator.features.timeline.timeline_report import HistoryRow
 from aggregator.model.events import Event
 from aggregator.model.values import SourceState

@@ -1,14 +1,18 @@
-"""Starts the driver's JVM, early, as no plan is needed, where its heap has room.
+"""Starts the driver's JVM early, as no plan is needed, where its heap has room; says why it ended.
 
 Linux ends a process that needs more than its container has, and says nothing to it.
 """
 
 import os
 import pwd
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
+from py4j.protocol import Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 
 from aggregator.config.schema import Config
@@ -186,3 +190,48 @@ def launcher_options(home: Path) -> str:
     own = next((home / "jars").glob("spark-launcher_*.jar"), None)
     # Spark's script splits the options at spaces, whatever is quoted.
     return "" if own is None or " " in str(own) else f"-Xbootclasspath/a:{own}"
+
+
+WAIT_SECONDS = 2.0
+"""A call fails when the connection is closed, a moment before the process is gone."""
+CODES = {
+    3: "its memory was used up: raise spark.driver.memory under spark.conf",
+    50: "Spark ended it for an error in one of its threads, which is named above",
+    52: "its memory was used up: raise spark.driver.memory under spark.conf",
+    70: "one of its threads died of an error, which it names above",
+    134: "it crashed: what it wrote is named above",
+    137: "it was killed, as the kernel does where the machine's memory is short",
+}
+
+
+@contextmanager
+def naming_java() -> Iterator[None]:
+    """An error in the block because Java is gone becomes one that says so; others stay."""
+    try:
+        yield
+    except AggregatorError:
+        raise
+    except (Py4JNetworkError, ConnectionError, EOFError) as error:
+        raise AggregatorError(why_gone(_code())) from error
+
+
+def why_gone(code: int | None) -> str:
+    """What is said of a Java that ended with this code; None where it is not known."""
+    after = "the next start looks in the hub for what came after the last checkpoint"
+    if code is None:
+        return f"Java answers no more, it has ended or hangs: see what it wrote above; {after}"
+    # A process that a signal ended has that number, below zero.
+    code = 128 - code if code < 0 else code
+    why = CODES.get(code, "see what it wrote above")
+    return f"Java has ended, exit code {code}: {why}; {after}"
+
+
+def _code() -> int | None:
+    gateway: Any = SparkContext._gateway
+    process: Any = getattr(gateway, "proc", None)
+    if process is None:
+        return None
+    try:
+        return int(process.wait(WAIT_SECONDS))
+    except subprocess.TimeoutExpired:
+        return None

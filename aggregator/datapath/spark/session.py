@@ -1,9 +1,13 @@
-"""Builds the one Spark session of an aggregation, with the settings the promise depends on."""
+"""Builds the one Spark session of an aggregation, with the settings the promise depends on.
+
+Jobs that only read Kafka and Delta, notebooks and `aggregator verify`, have a session of their own.
+"""
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark import SparkContext
@@ -11,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
 from aggregator.datapath.connector.connector import PLUGIN
+from aggregator.datapath.jars import jars
 from aggregator.datapath.spark.gateway import CLASS_PATH
 from aggregator.datapath.spark.java_options import (
     DRIVER,
@@ -18,7 +23,7 @@ from aggregator.datapath.spark.java_options import (
     driver_options,
     executor_options,
 )
-from aggregator.datapath.spark.jvm import Driver, start_jvm
+from aggregator.datapath.spark.jvm import Driver, prepare_driver, start_jvm
 from aggregator.model.errors import AggregatorError
 from aggregator.plan.lanes.memory import DEFAULT_HEAP, HEAP
 from aggregator.plan.lanes.producer import is_local
@@ -136,3 +141,31 @@ def _quick_session() -> Iterator[None]:
         yield
     finally:
         loader.leave(before)
+
+
+def open_reader(config: Config, master: str, more: Sequence[str] = ()) -> SparkSession:
+    """A session with the settings and jars of the config, and the jar sets `more`, on this master.
+
+    JarsError when the jars or a Java cannot be had.
+    """
+    driver = prepare_driver(config, lambda _: None)
+    # Behind the class path, so that the archive of classes still fits it.
+    driver = replace(driver, jars=(*driver.jars, *_jars(config, more)))
+    spark = build_session(session_conf(config, master, driver), driver)
+    # A JVM that ran before has its class path already, and takes no more from the settings.
+    add_jars(spark, config, more)
+    return spark
+
+
+def add_jars(spark: SparkSession, config: Config, more: Sequence[str]) -> None:
+    """Have a session read the jar sets `more` as well: each session has its own.
+
+    JarsError when they cannot be had.
+    """
+    for jar in _jars(config, more):
+        spark.sql("ADD JAR '{}'".format(str(jar).replace("'", "\\'")))
+
+
+def _jars(config: Config, more: Sequence[str]) -> list[Path]:
+    folder = Path(config.spark.jars) if config.spark.jars else None
+    return [jar for name in more for jar in jars(name, folder=folder)]

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from aggregator.config.schema import Config
-from aggregator.datapath.spark.json_fields import by_case, why_no_object
+from aggregator.datapath.spark.headers import by_case, why_no_object
 from aggregator.extras.notebook.odd_times import has_odd_time, without_odd_times
 from aggregator.extras.notebook.schemas_of_values import named_by
 from aggregator.features.delta_sink.decoders import text_of

@@ -19,7 +19,7 @@ from aggregator.datapath.spark.headers import (
     timestamp_ms,
 )
 from aggregator.datapath.spark.ranges import follow_topics, read_exactly, read_topics
-from aggregator.datapath.spark.reading_session import open_reader
+from aggregator.datapath.spark.session import open_reader
 from aggregator.extras.notebook.delta_frames import read_table
 from aggregator.kafka.discovery.prepare import prepare
 from aggregator.model.errors import AggregatorError, JarsError

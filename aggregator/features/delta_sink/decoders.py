@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from aggregator.datapath.spark.json_fields import by_case, has_new_field, why_no_object
+from aggregator.datapath.spark.headers import by_case, has_new_field, why_no_object
 from aggregator.features.delta_sink.landing_rows import DECODED, ERROR
 from aggregator.features.delta_sink.value_columns import (
     EMPTY,

@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
-from aggregator.datapath.spark.reading_session import open_reader
+from aggregator.datapath.spark.session import open_reader
 from aggregator.features.delta_sink.hub_topics_now import HubLook, HubNow
 from aggregator.features.delta_sink.landing_table import shared_folders
 from aggregator.features.delta_sink.next_batch import plan_rest, reached

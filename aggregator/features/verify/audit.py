@@ -22,7 +22,7 @@ from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.datapath.spark.lane import innermost
 from aggregator.datapath.spark.lane_settings import hub_names
-from aggregator.datapath.spark.reading_session import open_reader
+from aggregator.datapath.spark.session import open_reader
 from aggregator.features.verify.audit_inputs import AuditLook, look
 from aggregator.features.verify.audit_report import Finding, VerifyReport
 from aggregator.features.verify.audit_scope import Scope, Window

@@ -112,7 +112,7 @@ class AuditRunner:
 def main() -> None:
     """Run the audit given on stdin, record it, and send the result."""
     from aggregator.features.verify.audit import VerifyRequest, verify
-    from aggregator.features.verify.audit_rows import record
+    from aggregator.features.verify.audit_table import record
 
     (config, scope), send, stop = be_apart()
 

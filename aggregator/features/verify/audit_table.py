@@ -1,7 +1,8 @@
 """The table of audits, beside the checkpoints: a row per source partition and hub topic of each."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,9 @@ import pyarrow.compute as pc
 from deltalake import write_deltalake
 from pydantic import BaseModel
 
-from aggregator.features.verify.audit_report import HubTopicResult, PartitionResult
+from aggregator.config.schema import Config
+from aggregator.features.verify.audit_report import HubTopicResult, PartitionResult, VerifyReport
+from aggregator.model.errors import CheckpointError
 from aggregator.store.delta import NO_HOOKS, table_uri
 from aggregator.store.state_store import StateStore, is_tidy_due, quoted
 
@@ -94,3 +97,37 @@ def trim_audits(store: StateStore, before: datetime) -> int | None:
         done = delta.delete(old, post_commithook_properties=NO_HOOKS)
         table.make_few(delta)
     return int(done.get("num_deleted_rows") or 0)
+
+
+def record(config: Config, report: VerifyReport) -> None:
+    """Append a report to the audits beside the checkpoint; CheckpointError when it cannot."""
+    store = StateStore.of(config.checkpoint)
+    append_audit(store, rows_of(report))
+    # The report is written. What fails here is done by a later one, or by `maintain`.
+    with suppress(CheckpointError):
+        if is_trim_due(store):
+            before = datetime.now(UTC) - timedelta(seconds=config.timeline.keep)
+            trim_audits(store, before)
+
+
+def rows_of(report: VerifyReport) -> list[dict[str, Any]]:
+    """A row per source partition and one per hub topic."""
+    common = {
+        "audit": report.audit,
+        "name": report.name,
+        "at": report.at,
+        "seconds": report.seconds,
+        "commit": report.commit,
+        "exit_code": report.exit_code,
+    }
+    partitions = [{**common, "kind": PARTITION, **it.model_dump()} for it in report.partitions]
+    hub_topics = [
+        {
+            **common,
+            "kind": HUB_TOPIC,
+            "hub_topic": it.topic,
+            **it.model_dump(exclude={"topic", "offsets", "unread"}),
+        }
+        for it in report.hub_topics
+    ]
+    return [*partitions, *hub_topics]
