@@ -16,6 +16,7 @@ from aggregator.extras.importers.import_report import document_of
 from aggregator.extras.importers.import_request import ImportRequest, finished, is_address
 from aggregator.extras.importers.import_yaml import Finished, Secrets
 from aggregator.features.connectors.mirror_maker_source import Version, version_of
+from aggregator.model.alike import made_of
 from aggregator.model.errors import EXIT_CONFIG, EXIT_DONE
 
 FLAGS = frozenset({"new.consumer"})
@@ -96,20 +97,15 @@ class OldToolOptions:
         names, options = split_words(words)
         given = {"whitelist": self.whitelist, "blacklist": self.blacklist}
         options |= {name: value for name, value in given.items() if value is not None}
-        return ImportRequest(
+        return made_of(
+            ImportRequest,
+            self,
             files=[Path(it) for it in names if not is_address(it)],
             clusters=[it for it in names if is_address(it)],
             consumers=self.consumers or (),
-            producer=self.producer,
-            replication=self.replication,
             options=options,
-            cluster_id=self.cluster_id,
             aliases=self.alias or (),
             known=known,
-            hub=self.hub,
-            store=self.store,
-            group=self.group,
-            version=self.version,
         )
 
 

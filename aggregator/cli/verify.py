@@ -25,6 +25,7 @@ from aggregator.cli.signals import stop_on_signals
 from aggregator.cli.submit import as_submitted
 from aggregator.features.verify.audit_report import NOT_JUDGED, SUMS, VerifyReport
 from aggregator.features.verify.audit_scope import Scope, Standing
+from aggregator.model.alike import made_of
 from aggregator.model.errors import EXIT_DATA, EXIT_OTHER, CheckpointError
 
 if TYPE_CHECKING:
@@ -209,12 +210,4 @@ def _scope(asked: AuditOptions) -> Scope:
     since_ms = moment_ms("--since", asked.since)
     if asked.last is not None:
         since_ms = int((time.time() - duration("--last", asked.last)) * 1000)
-    return Scope(
-        source=asked.source,
-        topic=asked.topic,
-        partition=asked.partition,
-        since_ms=since_ms,
-        until_ms=moment_ms("--until", asked.until),
-        from_offset=asked.from_offset,
-        to_offset=asked.to_offset,
-    )
+    return made_of(Scope, asked, since_ms=since_ms, until_ms=moment_ms("--until", asked.until))

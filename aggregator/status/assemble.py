@@ -61,16 +61,15 @@ def _lane(
     leaving: Iterable[SourcePartition] = (),
 ) -> LaneStatus:
     progress = view.progress.get(own.lane.name, LaneProgress())
-    return LaneStatus(
-        name=own.lane.name,
+    return made_of(
+        LaneStatus,
+        own.lane,
+        own,
         state=state,
-        generation=own.generation,
-        clusters=own.lane.clusters,
         partitions=len(own.lane.partitions),
         records=progress.records,
         reported_at=moment(progress.at_ms),
         leaving=tuple(sorted({sp.cluster for sp in leaving})),
-        restarts=own.restarts,
         reason=reason,
         objects=progress.report.objects if progress.report else "",
     )
@@ -182,11 +181,10 @@ def _recovery(view: View) -> RecoveryStatus | None:
     if view.state.recovered is None:
         return None
     at, found = view.state.recovered
-    return RecoveryStatus(
+    return made_of(
+        RecoveryStatus,
+        found,
         at=at,
-        partitions=found.partitions,
-        tail=found.tail,
-        found=found.found,
         holed=len(found.holes),
         replayed=view.replayed - view.replayed_before,
         seconds=round(found.seconds, 3),

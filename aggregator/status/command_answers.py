@@ -5,6 +5,7 @@ from datetime import datetime
 
 from pydantic import Field
 
+from aggregator.model.alike import made_of
 from aggregator.model.values import Part, Pause
 from aggregator.status.schema import Document, PausedPart
 
@@ -51,13 +52,7 @@ def source_control(
 def paused_parts(parts: Mapping[Part, Pause]) -> tuple[PausedPart, ...]:
     """Parts of sources that are paused, in order."""
     return tuple(
-        PausedPart(
-            source=part.cluster,
-            topic=part.topic,
-            partition=part.partition,
-            since=pause.since,
-            by=pause.by,
-        )
+        made_of(PausedPart, part, pause, source=part.cluster)
         for part, pause in sorted(parts.items(), key=lambda it: str(it[0]))
     )
 

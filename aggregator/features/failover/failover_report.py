@@ -7,6 +7,7 @@ from pydantic import Field
 
 from aggregator.features.groups.group_report import GroupReport
 from aggregator.features.positions.change_report import MovesReport
+from aggregator.model.alike import made_of
 from aggregator.plan.failover import NotCopied
 from aggregator.status.schema import Document
 
@@ -40,13 +41,7 @@ class BehindRow(Document):
 
 def row_of(behind: NotCopied) -> BehindRow:
     """The same as a row."""
-    return BehindRow(
-        topic=behind.partition.topic,
-        partition=behind.partition.partition,
-        position=behind.position,
-        log_end=behind.log_end,
-        behind=behind.offsets,
-    )
+    return made_of(BehindRow, behind.partition, behind, behind=behind.offsets)
 
 
 class HubGroup(Document):

@@ -22,6 +22,7 @@ from aggregator.features.groups.hub_offsets import (
 )
 from aggregator.features.groups.translate import SourceGroup, TopicPlaces
 from aggregator.kafka.admin import HUB, ClusterAdmin
+from aggregator.model.alike import made_of
 from aggregator.model.values import TopicPartition
 
 
@@ -80,11 +81,10 @@ def _row(
     place: HubPlace, before: Marked | None, mark: str, state: str, rules: ApplyRules
 ) -> GroupAtHub:
     verdict = judge(place, before, mark, rules, active=is_active(state))
-    return GroupAtHub(
-        topic=place.partition.topic,
-        partition=place.partition.partition,
-        offset=place.offset,
-        again=place.again,
+    return made_of(
+        GroupAtHub,
+        place.partition,
+        place,
         at_end=not place.found,
         before=None if before is None else before.offset,
         verdict=verdict,

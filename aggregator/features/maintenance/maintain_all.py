@@ -26,6 +26,7 @@ from aggregator.features.delta_sink.table_maintenance import care, tables_in
 from aggregator.features.timeline.past_queries import EVENTS, HISTORY
 from aggregator.features.verify.audit_table import TABLE as AUDITS
 from aggregator.features.verify.audit_table import trim_audits
+from aggregator.model.alike import made_of
 from aggregator.model.errors import EXIT_DONE, EXIT_OTHER, CheckpointError, HeldError
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.maintenance import maintain as maintain_checkpoint
@@ -115,13 +116,7 @@ def _checkpoint(config: Config) -> TableUpkeep:
     if table is None:
         return TableUpkeep(table=CHECKPOINTS, done=False, left=NONE_YET)
     did = maintain_checkpoint(table, place.history, time.time_ns() // 1_000_000)
-    return TableUpkeep(
-        table=CHECKPOINTS,
-        done=True,
-        files_before=did.files_before,
-        files_after=did.files_after,
-        rows_deleted=did.rows_deleted,
-    )
+    return made_of(TableUpkeep, did, table=CHECKPOINTS, done=True)
 
 
 def _timeline(config: Config, name: str) -> TableUpkeep:

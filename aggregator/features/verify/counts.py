@@ -23,6 +23,7 @@ from aggregator.features.verify.findings import (
     SUPERSEDED,
 )
 from aggregator.features.verify.hub_ranges import Job
+from aggregator.model.alike import made_of
 
 FOREIGN_KINDS = (*FOREIGN.values(), NO_SUCH_RECORD)
 EXPECTED = (PRESENT, MISSING, EXPIRED, SUPERSEDED, ACCOUNTED)
@@ -47,14 +48,14 @@ Pairs = Mapping[tuple[str, str, str], bool | None]
 def unreadable(windows: Sequence[Window], why: Mapping[str, str]) -> tuple[PartitionResult, ...]:
     """Results for hub topics (`why` is by their names) of which a record cannot be read."""
     return tuple(
-        PartitionResult(
-            **it.partition._asdict(),
-            hub_topic=it.hub_topic,
+        made_of(
+            PartitionResult,
+            it.partition,
+            it,
             standing=Standing.UNREADABLE,
             reason=why[it.hub_topic],
             from_offset=it.read.earliest,
             to_offset=it.read.latest,
-            ahead=it.ahead,
         )
         for it in windows
     )
