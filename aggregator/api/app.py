@@ -21,7 +21,6 @@ from aggregator.api import (
     control,
     dashboard,
     lookups,
-    sources,
     timeline,
 )
 from aggregator.api.auth import Gate
@@ -124,7 +123,6 @@ def _all_calls() -> FastAPI:
         router,
         control.router,
         connect_rest.router,
-        sources.router,
         dashboard.router,
         lookups.router,
         actions.router,

@@ -1,10 +1,11 @@
-"""The endpoints that change how sources flow: pause, resume, positions, reload."""
+"""The endpoints that change sources and how they flow: add, pause, positions, reload."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
+from pydantic import BaseModel, Field
 
+from aggregator.api.connector_settings import Settings
 from aggregator.api.instance import CHANGING, Here, check_source
 from aggregator.api.permissions import caller_name
 from aggregator.features.positions import targets as rewind
@@ -19,6 +20,12 @@ class PositionsRequest(rewind.MoveRequest):
     """The new positions. Unless `dry_run` is false the answer only shows what would be done."""
 
     dry_run: bool = Field(default=True)
+
+
+class SourceRequest(BaseModel):
+    """A source in the words of a connector's config."""
+
+    config: Settings = Field(min_length=1)
 
 
 router = APIRouter(prefix="/api", dependencies=CHANGING)
@@ -68,3 +75,28 @@ def positions(here: Here, wanted: PositionsRequest) -> MovesReport:
 def reload(here: Here) -> ReloadReport:
     """Read the config again; the old one stays in force when anything is wrong."""
     return here.control.reload()
+
+
+@router.put("/sources/{alias}")
+def put(here: Here, request: Request, alias: str, wanted: SourceRequest) -> ReloadReport:
+    """Add a source, or read it in another way, while the others flow; it is kept."""
+    return here.connectors.put(alias, wanted.config, caller_name(request))
+
+
+@router.delete("/sources/{alias}")
+def remove(here: Here, request: Request, alias: str) -> ReloadReport:
+    """Take a source out; its positions stay."""
+    return here.connectors.remove(alias, caller_name(request))
+
+
+@router.put("/sources/{alias}/reset")
+def reset(here: Here, request: Request, alias: str) -> ReloadReport:
+    """Take back what was changed at run time: the source is what the config file says."""
+    return here.connectors.take_back(alias, caller_name(request))
+
+
+@router.put("/sources/{alias}/restart")
+def restart(here: Here, alias: str) -> SourceControl:
+    """Restart the lanes of a source."""
+    here.connectors.get(alias)
+    return here.control.restart(alias)
