@@ -34,10 +34,6 @@ class Resources:
     events: Any
 
 
-def _no_ages() -> Mapping[str, Sequence[int]]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True)
 class EngineProgress:
     """How far the engine is: its state, the positions and their logs, and the probes' answers.
@@ -54,7 +50,7 @@ class EngineProgress:
     measured: Measured | None
     at: float
     at_ms: int
-    ages: Callable[[], Mapping[str, Sequence[int]]] = _no_ages
+    ages: Callable[[], Mapping[str, Sequence[int]]] = dict
     last: bool = False
 
 

@@ -134,13 +134,12 @@ class HubChanges:
             self._is_busy = bool(group)
         if not group or wanted is None:
             return
-        self._rest = 0.0
         left = self._try(group, wanted)
+        self._rest = AGAIN_SECONDS if left else 0.0
         made = {it.name for it in group} - {it.name for it in left}
         if left:
             with self._lock:
                 wanted.todo += left
-            self._loop.over.wait(AGAIN_SECONDS)
         if not made:
             return
         with self._lock:
