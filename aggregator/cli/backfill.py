@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from aggregator.cli.command import Call, Group, command
 from aggregator.cli.options import PartitionOption, moment_ms
-from aggregator.cli.render import Columns, Report, report, table
+from aggregator.cli.render import Columns, Report, named, report, table
 from aggregator.cli.run import RunOptions, run_config
 from aggregator.cli.tables import backfills_table
 from aggregator.config.values import parse_size
@@ -124,9 +124,7 @@ def report_of_order(found: BackfillReport) -> Report:
     """The ranges to read."""
     backfill = found.backfill
     columns: Columns = {
-        "partition": "partition",
-        "from": "begin",
-        "until": "until",
+        **named("partition, from=begin, until"),
         "offsets": lambda it: it.until - it.begin,
         "deleted at the source": "lost",
     }

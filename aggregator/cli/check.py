@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from aggregator.cli.command import Call, command
-from aggregator.cli.render import Columns, Report, table
+from aggregator.cli.render import Report, named, table
 from aggregator.config.checks import warnings
 from aggregator.config.schema import Config
 from aggregator.kafka.admin import HUB, CheckResult, check_cluster
@@ -68,13 +68,7 @@ def report_of_checks(
 ) -> Report:
     """Results and warnings as a report, with the plan's refusals, of all and of single topics."""
     bad = sum(not result.ok for result in results)
-    columns: Columns = {
-        "cluster": "cluster",
-        "check": "name",
-        "ok": "ok",
-        "found": "detail",
-        "what to do": "hint",
-    }
+    columns = named("cluster, check=name, ok, found=detail, what to do=hint")
     data = {
         "ok": bad == 0 and not refusals and not refused,
         "checks": [asdict(result) for result in results],

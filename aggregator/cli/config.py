@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from aggregator.cli.command import Call, command
-from aggregator.cli.render import Columns, Output, Report, show, table, to_json
+from aggregator.cli.render import Output, Report, named, show, table, to_json
 from aggregator.config.mask import masked
 from aggregator.config.render import json_schema, masked_yaml, options_table
 
@@ -55,11 +55,6 @@ def config(
 
 def report_of_options() -> Report:
     """Every option of the config as a report."""
-    columns: Columns = {
-        "option": "path",
-        "takes": "type",
-        "default": "default",
-        "meaning": "description",
-    }
+    columns = named("option=path, takes=type, default, meaning=description")
     rows = options_table()
     return Report([asdict(row) for row in rows], (table("Options", columns, rows),))

@@ -7,20 +7,14 @@ import typer
 from aggregator.cli.command import Call, Group, command
 from aggregator.cli.options import Newest, SinceOption, SourceOption, TopicOption, moment
 from aggregator.cli.quarantine import Origins, WouldDo, origins_of, retry_those
-from aggregator.cli.render import Columns, Report, moment_of, table
+from aggregator.cli.render import Columns, Report, moment_of, named, table
 from aggregator.features.dedup.duplicates import DroppedReport, dropped_report
 from aggregator.features.quarantine.ledger import Filter
 from aggregator.features.quarantine.reader import opened_duplicates
 from aggregator.plan.topics.quarantine_topics import duplicates_topic
 
 COLUMNS: Columns = {
-    "origin": "origin",
-    "event": "event",
-    "by": "by",
-    "hub topic": "hub_topic",
-    "bytes": "bytes",
-    "kept": "kept",
-    "state": "state",
+    **named("origin, event, by, hub topic=hub_topic, bytes, kept, state"),
     "timestamp (UTC)": lambda it: moment_of(it.timestamp_ms),
     "dropped (UTC)": lambda it: moment_of(it.dropped_at_ms),
     "what became of it": "detail",

@@ -19,7 +19,7 @@ from aggregator.cli.options import (
     duration,
     moment,
 )
-from aggregator.cli.render import Columns, Output, Report, cell, report, table
+from aggregator.cli.render import Columns, Output, Report, cell, named, report, table
 from aggregator.features.timeline.past_queries import read_history
 from aggregator.features.timeline.timeline_report import EventRow, EventsReport, HistoryReport
 from aggregator.status.percentiles import short_duration, size_text
@@ -67,10 +67,7 @@ def events(
 def report_of_events(found: EventsReport, mask: Callable[[str], str]) -> Report:
     """Events in the order of time."""
     columns: Columns = {
-        "at (UTC)": "at",
-        "level": "level",
-        "kind": "kind",
-        "source": "source",
+        **named("at (UTC)=at, level, kind, source"),
         "what": lambda it: mask(it.message),
     }
     shown = table("Events", columns, found.events) if found.events else "No such events."
@@ -85,20 +82,13 @@ def _line(event: EventRow, output: Output) -> str:
 
 
 COLUMNS: Columns = {
-    "until (UTC)": "at",
-    "source": "source",
-    "topic": "topic",
-    "state": "state",
-    "records": "records",
+    **named("until (UTC)=at, source, topic, state, records"),
     "records/s": lambda it: it.records / it.seconds if it.seconds else None,
     "bytes/s": lambda it: size_text(round(it.bytes / it.seconds)) if it.seconds else None,
     "lag": "lag",
     "lag bytes": lambda it: None if it.lag_bytes is None else size_text(it.lag_bytes),
     "behind": lambda it: None if it.seconds_behind is None else short_duration(it.seconds_behind),
-    "age p50 ms": "age_p50_ms",
-    "p95": "age_p95_ms",
-    "p99": "age_p99_ms",
-    "in flight p99": "flight_p99_ms",
+    **named("age p50 ms=age_p50_ms, p95=age_p95_ms, p99=age_p99_ms, in flight p99=flight_p99_ms"),
 }
 
 

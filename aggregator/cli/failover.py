@@ -13,7 +13,7 @@ from aggregator.cli.command import Call, command
 from aggregator.cli.groups import report_of_group
 from aggregator.cli.options import Alias, DryRun, Timeout, duration
 from aggregator.cli.options import config_file as file_of
-from aggregator.cli.render import Columns, Report, Table, table
+from aggregator.cli.render import Report, Table, named, table
 from aggregator.cli.set_positions import report_of_moves
 from aggregator.config.java_regex import RegexError, compiled
 from aggregator.config.values import patterns
@@ -138,19 +138,8 @@ def _pauser(call: Call) -> Callable[[str, bool], object]:
 
 def report_of_failover(done: FailoverReport) -> Report:
     """What a failover has done, or would do; and what to start where."""
-    behind: Columns = {
-        "topic": "topic",
-        "partition": "partition",
-        "position": "position",
-        "log end": "log_end",
-        "behind": "behind",
-    }
-    groups: Columns = {
-        "group": "group",
-        "state at the hub": "state",
-        "partitions": "partitions",
-        "kept up": "synced",
-    }
+    behind = named("topic, partition, position, log end=log_end, behind")
+    groups = named("group, state at the hub=state, partitions, kept up=synced")
     parts: list[Table | str] = ["All that is known is at the hub."]
     if done.behind:
         title = f"Not at the hub of {done.source}"

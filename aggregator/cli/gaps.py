@@ -7,7 +7,7 @@ import typer
 
 from aggregator.cli.command import Call, Group, command
 from aggregator.cli.options import SourceOption, TopicOption
-from aggregator.cli.render import Columns, Report, report, table
+from aggregator.cli.render import Columns, Report, named, report, table
 from aggregator.config.schema import Config
 from aggregator.features.gaps.accept import accept_gaps, load_gaps
 from aggregator.model.errors import RefusedError
@@ -19,16 +19,10 @@ from aggregator.store.state_store import StateStore
 
 TITLE = "Gaps (offsets from, up to and without to)"
 COLUMNS: Columns = {
-    "gap": "id",
-    "found (UTC)": "found_at",
-    "source": "cluster",
-    "topic": "topic",
-    "partition": "partition",
-    "cause": "cause",
-    "from": "from_offset",
-    "to": "to_offset",
-    "lost": "lost",
-    "decision": "decision",
+    **named(
+        "gap=id, found (UTC)=found_at, source=cluster, topic, partition, cause",
+        "from=from_offset, to=to_offset, lost, decision",
+    ),
     "state": lambda it: "resolved" if it.resolved else "open",
     "continues at": "resumes_at",
     "why": lambda it: it.note or it.reason,

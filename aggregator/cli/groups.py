@@ -8,7 +8,7 @@ import typer
 
 from aggregator.cli.command import Call, Group, command
 from aggregator.cli.options import DryRun, SourceOption, Timeout, duration
-from aggregator.cli.render import Columns, Report, Table, report, table
+from aggregator.cli.render import Report, Table, named, report, table
 from aggregator.config.schema import Config
 from aggregator.features.groups.cutover import cut_over, translate_group
 from aggregator.features.groups.group_report import GroupReport, GroupsReport, list_groups
@@ -83,13 +83,7 @@ def _done(call: Call, work: Work, group: str, how: GroupOptions, *, dry_run: boo
 
 def report_of_groups(found: GroupsReport) -> Report:
     """The groups of all sources."""
-    columns: Columns = {
-        "group": "group",
-        "source": "source",
-        "state": "state",
-        "state at the hub": "hub_state",
-        "kept up": "synced",
-    }
+    columns = named("group, source, state, state at the hub=hub_state, kept up=synced")
     failed = [f"{alias} cannot be asked: {why}" for alias, why in found.failed.items()]
     none = () if found.groups else ("No groups.",)
     code = EXIT_CLUSTER if found.failed else EXIT_DONE

@@ -9,7 +9,7 @@ import typer
 
 from aggregator.cli.command import Call, command
 from aggregator.cli.options import SourceOption, TopicOption
-from aggregator.cli.render import Columns, Output, Report, report, show, table
+from aggregator.cli.render import Columns, Output, Report, named, report, show, table
 from aggregator.plan.health.delays import Delay
 from aggregator.status.lag import LagReport, delay_of, only
 from aggregator.status.measure import measure
@@ -67,24 +67,17 @@ def report_of_lag(lag: LagReport, mask: Callable[[str], str]) -> Report:
         "behind": lambda it: behind_text(delay_of(it)),
     }
     rows: Columns = {
-        "source": "cluster",
-        "topic": "topic",
-        "partition": "partition",
+        **named("source=cluster, topic, partition"),
         "position": lambda it: _known(it.position),
         "log end": lambda it: _known(it.log_end),
         **sums,
-        "lane": "lane",
-        "state": "state",
+        **named("lane, state"),
         "why": lambda it: mask(it.reason),
     }
     totals: Columns = {
-        "source": "cluster",
-        "partitions": "partitions",
-        "unknown": "unknown",
+        **named("source=cluster, partitions, unknown"),
         **sums,
-        "read/s": "consumed_per_second",
-        "written/s": "produced_per_second",
-        "ETA": "eta",
+        **named("read/s=consumed_per_second, written/s=produced_per_second, ETA=eta"),
     }
     return report(
         lag,

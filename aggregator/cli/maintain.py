@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aggregator.cli.command import Call, command
-from aggregator.cli.render import Columns, Report, report, table
+from aggregator.cli.render import Columns, Report, named, report, table
 from aggregator.cli.run import in_thread
 from aggregator.cli.submit import as_submitted
 
@@ -34,10 +34,10 @@ def maintain(call: Call) -> Report:
     columns: Columns = {
         "table": "table",
         "state": lambda it: call.masked(it.failed) or it.left or "maintained",
-        "files before": "files_before",
-        "files after": "files_after",
-        "rows deleted": "rows_deleted",
-        "seconds": "seconds",
+        **named(
+            "files before=files_before, files after=files_after, rows deleted=rows_deleted",
+            "seconds",
+        ),
     }
     done = in_thread(work)
     return report(done, table("Tables", columns, done.tables), exit_code=done.exit_code)

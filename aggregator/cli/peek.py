@@ -7,7 +7,7 @@ import typer
 
 from aggregator.cli.command import Call, command
 from aggregator.cli.options import Follow, PartitionOption, check_source
-from aggregator.cli.render import Columns, Output, Report, cell, moment_of, report, table
+from aggregator.cli.render import Columns, Output, Report, cell, moment_of, named, report, table
 from aggregator.features.peek.read_topic import follow as follow_topic
 from aggregator.features.peek.read_topic import look_at
 from aggregator.features.peek.topic_report import PeekedRecord, TopicLook
@@ -84,10 +84,7 @@ def _format(record: PeekedRecord) -> str:
 
 COLUMNS: Columns = {
     "at (UTC)": lambda it: moment_of(it.timestamp_ms),
-    "partition": "partition",
-    "offset": "offset",
-    "origin": "origin",
-    "key": "key",
+    **named("partition, offset, origin, key"),
     "value": _value,
     "read as": _format,
 }

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from aggregator.cli.command import Call, command
-from aggregator.cli.render import Cell, Columns, Report, Table, table
+from aggregator.cli.render import Cell, Columns, Report, Table, named, table
 from aggregator.config.schema import Config
 from aggregator.engine.dry_run.first_step import Preview
 from aggregator.model.errors import EXIT_CONFIG, EXIT_DONE, CheckpointError, ClusterError
@@ -66,15 +66,10 @@ def _filled(config: Config, topics: Collection[str]) -> tuple[list[str], str]:
 
 
 MOST_NAMES = 5
-ROUTES: Columns = {
-    "source": "cluster",
-    "topic": "topic",
-    "partitions": "partitions",
-    "hub topic": "hub_topic",
-    "hub partitions": "hub_partitions",
-    "by": "partition_by",
-    "transform": "transform",
-}
+ROUTES = named(
+    "source=cluster, topic, partitions, hub topic=hub_topic, hub partitions=hub_partitions",
+    "by=partition_by, transform",
+)
 
 
 @command(

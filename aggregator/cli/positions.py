@@ -6,7 +6,7 @@ import typer
 
 from aggregator.cli.command import Call, Group, command
 from aggregator.cli.options import PartitionOption, SourceOption, TopicOption, moment_ms
-from aggregator.cli.render import Columns, Report, cell, table
+from aggregator.cli.render import Columns, Report, cell, named, table
 from aggregator.cli.set_positions import rewind, set_positions
 from aggregator.cli.tables import positions_table
 from aggregator.status.from_checkpoint import (
@@ -79,11 +79,7 @@ def report_of_commits(commits: list[Commit], path: str) -> Report:
         "at (UTC)": lambda it: to_moment(it.committed_at_ms),
         "epoch": "epoch",
         "kind": lambda it: "start" if it.kind == "epoch" else "checkpoint",
-        "lane or owner": "lane",
-        "generation": "generation",
-        "batch": "batch",
-        "positions": "positions",
-        "clean": "clean",
+        **named("lane or owner=lane, generation, batch, positions, clean"),
     }
     names = ("epoch", "kind", "lane", "generation", "batch", "positions", "clean")
     data = [
@@ -100,17 +96,10 @@ def report_of_commits(commits: list[Commit], path: str) -> Report:
 
 def report_of_changes(changes: list[PositionChange]) -> Report:
     """Positions by commit, newest first."""
-    columns: Columns = {
-        "commit": "seq",
-        "at (UTC)": "committed_at",
-        "epoch": "epoch",
-        "source": "cluster",
-        "topic": "topic",
-        "partition": "partition",
-        "position": "position",
-        "log end then": "log_end",
-        "lane": "lane",
-    }
+    columns = named(
+        "commit=seq, at (UTC)=committed_at, epoch, source=cluster, topic, partition, position",
+        "log end then=log_end, lane",
+    )
     shown = table("Positions by commit", columns, changes) if changes else "No such positions."
     return Report([it.model_dump(mode="json") for it in changes], (shown,))
 

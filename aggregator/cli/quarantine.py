@@ -9,7 +9,7 @@ import typer
 
 from aggregator.cli.command import Call, Group, command
 from aggregator.cli.options import Newest, SourceOption, TopicOption
-from aggregator.cli.render import Columns, Report, moment_of, show, table
+from aggregator.cli.render import Columns, Report, moment_of, named, show, table
 from aggregator.config.schema import Config
 from aggregator.features.quarantine.ledger import Filter, Ledger, LedgerEntry
 from aggregator.features.quarantine.quarantined import ABSENT, record_of, retry_rows
@@ -22,12 +22,7 @@ from aggregator.model.record_rules import PoisonReason
 from aggregator.plan.topics.quarantine_topics import quarantine_topic
 
 COLUMNS: Columns = {
-    "origin": "origin",
-    "why": "reason",
-    "hub topic": "hub_topic",
-    "bytes": "bytes",
-    "kept": "kept",
-    "state": "state",
+    **named("origin, why=reason, hub topic=hub_topic, bytes, kept, state"),
     "timestamp (UTC)": lambda it: moment_of(it.timestamp_ms),
     "quarantined (UTC)": lambda it: moment_of(it.quarantined_at_ms),
     "what became of it": "detail",
@@ -146,12 +141,7 @@ def report_of_outcomes(
     """What became of each record that was to be tried."""
     rows = retry_rows(outcomes, unknown)
     rows = tuple(it.model_copy(update={"detail": mask(it.detail)}) for it in rows)
-    columns: Columns = {
-        "origin": "origin",
-        "hub topic": "hub_topic",
-        "state": "state",
-        "what became of it": "detail",
-    }
+    columns = named("origin, hub topic=hub_topic, state, what became of it=detail")
     none = f"Nothing in {aside} that fits and was not retried."
     lines = [f"{it}: {ABSENT}" for it in unknown]
     shown = table("Retried", columns, rows[: len(outcomes)])

@@ -46,6 +46,12 @@ class Table:
     right: frozenset[str] = frozenset()
 
 
+def named(*texts: str) -> dict[str, str]:
+    """Columns in texts: `lag, why=reason` are one of the attribute of its name, one of another."""
+    pairs = (one.strip().partition("=") for text in texts for one in text.split(","))
+    return {heading: attribute or heading for heading, _, attribute in pairs}
+
+
 def table(title: str, columns: Columns, items: Iterable[Any], right: Iterable[str] = ()) -> Table:
     """A table with a row for each item; an empty text is shown as nothing is."""
     makers = [attrgetter(it) if isinstance(it, str) else it for it in columns.values()]

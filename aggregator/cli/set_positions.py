@@ -15,7 +15,7 @@ from aggregator.cli.options import (
     duration,
     moment_ms,
 )
-from aggregator.cli.render import Columns, Report, report, table
+from aggregator.cli.render import Report, named, report, table
 from aggregator.features.positions.change_report import MovesReport
 from aggregator.features.positions.targets import TARGETS, MoveRequest
 
@@ -88,15 +88,9 @@ def _moved(call: Call, move: MoveOptions, **fields: Any) -> Report:
 
 def report_of_moves(found: MovesReport, *, more: bool) -> Report:
     """What would be done, or was; `more` says that --yes does it."""
-    columns: Columns = {
-        "source": "cluster",
-        "topic": "topic",
-        "partition": "partition",
-        "now": "position",
-        "new": "new",
-        "difference": "difference",
-        "what will happen": "what",
-    }
+    columns = named(
+        "source=cluster, topic, partition, now=position, new, difference, what will happen=what"
+    )
     title = "Positions, if you say --yes" if found.dry_run else "Positions that were set"
     lines = [f"note: {note}" for note in found.notes]
     if found.tail:

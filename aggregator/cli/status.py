@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from aggregator.cli.aggregation import StoppedStatus
 from aggregator.cli.command import Call, command
-from aggregator.cli.render import Cell, Columns, Report, Table, cell, report, since, table
+from aggregator.cli.render import Cell, Columns, Report, Table, cell, named, report, since, table
 from aggregator.cli.tables import backfills_table, positions_table, sources_table
 from aggregator.status.copied import DedupStatus
 from aggregator.status.overview import audit_words
@@ -22,13 +22,9 @@ from aggregator.status.schema import (
 )
 
 LANES: Columns = {
-    "lane": "name",
-    "state": "state",
+    **named("lane=name, state"),
     "sources": lambda it: ", ".join(it.clusters),
-    "partitions": "partitions",
-    "records": "records",
-    "last report": "reported_at",
-    "restarts": "restarts",
+    **named("partitions, records, last report=reported_at, restarts"),
     "copied as": lambda it: _copied_as(it),
 }
 UNWELL = ("source", "topic", "partition", "state", "position", "log end", "why")
@@ -117,9 +113,7 @@ def _optional(status: Status) -> Iterator[Table | str]:
 def _complete(status: Status) -> Iterator[Table]:
     claims = status.completeness.topics if status.completeness is not None else ()
     columns: Columns = {
-        "hub topic": "topic",
-        "up to (UTC)": "up_to",
-        "lost offsets": "lost",
+        **named("hub topic=topic, up to (UTC)=up_to, lost offsets=lost"),
         "held up by": lambda it: it.laggard.words if it.laggard is not None else None,
     }
     if whole := [it for it in claims if it.source is None]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from aggregator.cli.render import Columns, Table, table
+from aggregator.cli.render import Columns, Table, named, table
 from aggregator.model.values import SourceState
 from aggregator.status.from_checkpoint import PositionRow
 from aggregator.status.percentiles import short_duration, size_text
@@ -15,15 +15,10 @@ def sources_table(status: Status) -> Table:
     `latency` is the age of records on arrival, p50 / p99 of the last minute.
     """
     columns: Columns = {
-        "source": "alias",
-        "state": "state",
-        "topics": "topics",
-        "partitions": "partitions",
-        "records": "records",
+        **named("source=alias, state, topics, partitions, records"),
         "bytes": lambda it: size_text(it.bytes),
         "latency": latency_text,
-        "lag": "lag",
-        "why": "reason",
+        **named("lag, why=reason"),
     }
     return table("Sources", columns, status.sources, ("bytes", "latency", "lag"))
 
@@ -41,31 +36,18 @@ def latency_text(source: SourceStatus) -> str | None:
 
 def positions_table(positions: Sequence[PositionRow]) -> Table:
     """Positions of the checkpoint."""
-    columns: Columns = {
-        "source": "cluster",
-        "topic": "topic",
-        "partition": "partition",
-        "position": "position",
-        "log end then": "log_end",
-        "lane": "lane",
-        "commit": "seq",
-        "clean": "clean",
-    }
+    columns = named(
+        "source=cluster, topic, partition, position, log end then=log_end, lane, commit=seq, clean"
+    )
     return table("Positions (the next offset to read)", columns, positions, ("log end then",))
 
 
 def backfills_table(backfills: Sequence[BackfillStatus]) -> Table:
     """A line for each backfill."""
     columns: Columns = {
-        "id": "id",
-        "source": "source",
-        "topic": "topic",
-        "state": "state",
+        **named("id, source, topic, state"),
         "partitions": lambda it: len(it.parts),
-        "records": "records",
-        "left": "left",
-        "lost": "lost",
-        "ordered (UTC)": "ordered_at",
+        **named("records, left, lost, ordered (UTC)=ordered_at"),
         "what it does": lambda it: "; ".join(part for part in (it.doing, it.reason) if part),
     }
     return table("Backfills", columns, backfills)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.command import Call, command
-from aggregator.cli.render import Columns, Report, report, table
+from aggregator.cli.render import Columns, Report, named, report, table
 from aggregator.cli.run import in_thread
 from aggregator.cli.signals import stop_on_signals
 from aggregator.cli.submit import as_submitted
@@ -58,13 +58,7 @@ def tee(
 def report_of_tee(found: TeeReport) -> Report:
     """The topics as a table."""
     columns: Columns = {
-        "topic": "topic",
-        "records": "records",
-        "commits": "commits",
-        "lag": "lag",
-        "not decoded": "undecoded",
-        "columns": "columns",
-        "lost": "lost",
+        **named("topic, records, commits, lag, not decoded=undecoded, columns, lost"),
         "state": lambda it: "failing" if it.failing else "well",
     }
     total = sum(it.records for it in found.topics)

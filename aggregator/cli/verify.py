@@ -19,7 +19,7 @@ from aggregator.cli.options import (
     duration,
     moment_ms,
 )
-from aggregator.cli.render import Columns, Report, Table, report, show, table
+from aggregator.cli.render import Columns, Report, Table, named, report, show, table
 from aggregator.cli.run import in_thread
 from aggregator.cli.signals import stop_on_signals
 from aggregator.cli.submit import as_submitted
@@ -36,14 +36,10 @@ REASONS = ("superseded", "accounted", *NOT_JUDGED, "ahead")
 FOREIGN = ("foreign", "no_origin", "unknown_source", "other_topic", "no_such_record")
 FINDINGS: Columns = {
     "finding": lambda it: it.kind.replace("_", " "),
-    "source": "cluster",
-    "topic": "topic",
-    "partition": "partition",
-    "offset": "offset",
-    "hub topic": "hub_topic",
-    "hub partition": "hub_partition",
-    "hub offset": "hub_offset",
-    "what": "detail",
+    **named(
+        "source=cluster, topic, partition, offset, hub topic=hub_topic",
+        "hub partition=hub_partition, hub offset=hub_offset, what=detail",
+    ),
 }
 
 
@@ -167,11 +163,7 @@ def _verdict(audit: VerifyReport) -> str:
 def _partitions(audit: VerifyReport) -> Table:
     used = (it for it in REASONS if getattr(audit.totals, it))
     columns: Columns = {
-        "source": "cluster",
-        "topic": "topic",
-        "partition": "partition",
-        "from": "from_offset",
-        "to": "to_offset",
+        **named("source=cluster, topic, partition, from=from_offset, to=to_offset"),
         **_named((*SUMS, *used)),
         "why not": lambda it: (
             it.reason or (None if it.standing is Standing.COMPARED else it.standing)

@@ -6,7 +6,7 @@ import typer
 
 from aggregator.cli.command import Call, command
 from aggregator.cli.options import duration, moment
-from aggregator.cli.render import Columns, Report, report, table
+from aggregator.cli.render import Columns, Report, named, report, table
 from aggregator.features.completeness.wait import wait_for
 from aggregator.model.errors import EXIT_DATA, EXIT_DONE
 from aggregator.status.completeness import CompleteTopic
@@ -59,8 +59,6 @@ def report_of_topic(found: CompleteTopic, exit_code: int) -> Report:
     columns: Columns = {
         "hub topic": "topic",
         "source": lambda it: it.source or "all",
-        "up to (UTC)": "up_to",
-        "lost offsets": "lost",
-        "gaps": "gaps",
+        **named("up to (UTC)=up_to, lost offsets=lost, gaps"),
     }
     return report(found, table("Complete", columns, [found]), exit_code=exit_code)
