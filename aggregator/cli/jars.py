@@ -62,7 +62,7 @@ def _spark_jars() -> list[Path]:
     from aggregator.datapath.spark.jvm import spark_jars
 
     paths = spark_jars(None, _progress)
-    class_archive(cache_folder(), spark_java_home(), paths, _progress)
+    class_archive(cache_folder(), spark_java_home(), paths, _progress, patient=True)
     return paths
 
 

@@ -148,8 +148,11 @@ def test_it_is_what_the_dockerfile_says(buildah: Builder, image: str) -> None:
 def test_it_has_its_jars_and_its_archive_of_classes_and_no_tools_of_developers(
     buildah: Builder, container: str
 ) -> None:
+    # Before anything runs: a start has nothing to make, and nothing to write there.
+    (archive,) = archives(buildah, container)
     printed = buildah.run(container, "aggregator", "jars").strip()
     fetched = [it for it in printed.split(",") if not it.endswith("/aggregator-connector.jar")]
+    assert archives(buildah, container) == [archive]
     assert len(fetched) == printed.count(",") >= 6
     assert {str(Path(it).parent) for it in fetched} == {"/opt/aggregator/cache/jars"}
     listed = buildah.run(container, "pip", "list", "--format", "json")
@@ -164,3 +167,11 @@ def test_the_demo_copies_records_in_it(buildah: Builder, container: str) -> None
     )
     found = json.loads(printed)
     assert found["perfect"] is True, printed
+    # It started from the archive of the image, and made no other.
+    assert len(archives(buildah, container)) == 1
+
+
+def archives(buildah: Builder, container: str) -> list[str]:
+    """The archives of classes in a container."""
+    found = buildah.run(container, "find", "/opt/aggregator/cache", "-name", "classes-*.jsa")
+    return found.split()

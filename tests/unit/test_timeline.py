@@ -297,6 +297,26 @@ def test_a_source_that_was_away_is_not_counted_a_second_time(
     assert sum(it.records for it in rows("s0")) == 50
 
 
+def test_a_span_is_as_long_as_it_was_though_the_clock_was_set_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "EVENTS_SECONDS", 0.05)
+    running = Running(tmp_path / "state", interval=0.05)
+    first = whole_status()
+    running.status, back = first, later(first, -3600, 50)
+    history = history_log(StateStore(running.config.checkpoint.path))
+
+    def rows() -> list[HistoryRow]:
+        return history.select(within(NOW - timedelta(days=1), NOW + timedelta(days=1)))
+
+    running.recorder.start()
+    wait_until(rows, seconds=10, what="there is a row")
+    running.status = back
+    running.recorder.stop()
+    spans = [it.seconds for it in rows() if it.at == back.at]
+    assert spans and all(0 <= each < 60 for each in spans)
+
+
 def test_whatever_goes_wrong_is_an_event_and_not_the_end_of_it(running: Running) -> None:
     good = running.status
     running.status = good.model_copy(update={"sources": None}) if good is not None else None

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -24,6 +25,8 @@ from aggregator.datapath.jars import spark_home
 CLASS_LIST = Path(__file__).with_name("classes.txt")
 """Written by `python -m bench.classes`; a class that is not found is left out of the archive."""
 TIMEOUT_SECONDS = 180
+PATIENT_SECONDS = 1800
+"""For one that is made in advance, such as in an image: no start waits for it."""
 TIMED_OUT = "java took longer than"
 RETRY_SECONDS = 3600
 """A machine that was too busy to make an archive is given another try after that."""
@@ -45,33 +48,40 @@ def archive_options(archive: Path | None) -> str:
 
 
 def class_archive(
-    cache: Path, java_home: Path, class_path: Sequence[Path], progress: Progress
+    cache: Path,
+    java_home: Path,
+    class_path: Sequence[Path],
+    progress: Progress,
+    *,
+    patient: bool = False,
 ) -> Path | None:
     """The archive for a JVM with `class_path` before Spark's own; made on the first call.
 
     None where none can be made: `progress` says why, once, and the JVM starts without. Safe to call
-    from several processes at once.
+    from several processes at once. `patient`: it is made in advance, so it is tried again, and may
+    take long.
     """
     archive = cache / f"classes-{_identity(java_home, class_path)}.jsa"
     refused = archive.with_suffix(".none")
     if archive.exists():
         # When it was last used, for `_drop_unused`; in a cache of others that is not ours to note.
-        for used in (archive, _words_of(archive)):
-            with contextlib.suppress(OSError):
-                os.utime(used)
+        # Beside it: a container would copy all of a file of its image for another time.
+        with contextlib.suppress(OSError):
+            archive.with_suffix(".used").touch()
         return archive
-    if _is_refused(refused):
+    if not patient and _is_refused(refused):
         return None
+    seconds = PATIENT_SECONDS if patient else TIMEOUT_SECONDS
     try:
         cache.mkdir(parents=True, exist_ok=True)
         # Each has its own: none waits for the archives of other installations.
         with archive.with_suffix(".lock").open("w") as lock:
             # Another process may make it meanwhile; the kernel frees the lock of one that dies.
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not archive.exists() and not _is_refused(refused):
+            if not archive.exists() and (patient or not _is_refused(refused)):
                 _drop_unused(cache)
                 progress("preparing Java's classes for quick starts, once; half a minute")
-                problem = _make(archive, java_home, class_path)
+                problem = _make(archive, java_home, class_path, seconds)
                 if problem:
                     refused.write_text(problem, "utf-8")
                     progress(f"starts will be slower: no class archive can be made: {problem}")
@@ -127,25 +137,38 @@ def _stamp(path: Path) -> str:
 
 def _drop_unused(cache: Path) -> None:
     """Remove archives that have not been used for a while; each has some 100 MB."""
-    # A lock is as old as its archive was begun: its maker has long ended.
-    for old in cache.glob("classes-*"):
-        # Another process may do the same now.
-        with contextlib.suppress(OSError):
-            if time.time() - old.stat().st_mtime > UNUSED_SECONDS:
-                old.unlink(missing_ok=True)
+    # Another process may do the same now.
+    with contextlib.suppress(OSError):
+        found: dict[str, list[Path]] = {}
+        for each in cache.glob("classes-*"):
+            found.setdefault(each.stem, []).append(each)
+        for own in found.values():
+            # A lock is as old as its archive was begun: its maker has long ended.
+            if time.time() - max(each.stat().st_mtime for each in own) > UNUSED_SECONDS:
+                for each in own:
+                    _remove(each)
 
 
-def _make(archive: Path, java_home: Path, class_path: Sequence[Path]) -> str:
+def _remove(path: Path) -> None:
+    """A file, or the folder in which a process that was killed was making one."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _make(archive: Path, java_home: Path, class_path: Sequence[Path], seconds: float) -> str:
     """Write the archive; returns what went wrong, or nothing."""
     java = str(java_home / "bin" / "java")
     try:
         result = _run(
-            [java, "-cp", f"{spark_home() / 'jars'}/*", *LAUNCHER, *_submission(class_path)]
+            [java, "-cp", f"{spark_home() / 'jars'}/*", *LAUNCHER, *_submission(class_path)],
+            seconds,
         )
         words = result.stdout.strip("\0\n").split("\0")
         if "-cp" not in words or LAUNCHER[1] not in words:
             return f"Spark's launcher does not print its command: {_last_line(result)}"
-        with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
+        with tempfile.TemporaryDirectory(prefix="classes-", dir=archive.parent) as scratch:
             fresh = Path(scratch) / archive.name
             done = _run(
                 [
@@ -153,12 +176,14 @@ def _make(archive: Path, java_home: Path, class_path: Sequence[Path]) -> str:
                     f"-XX:SharedClassListFile={CLASS_LIST}",
                     f"-XX:SharedArchiveFile={fresh}",
                     *("-cp", words[words.index("-cp") + 1]),
-                ]
+                ],
+                seconds,
             )
             if done.returncode != 0 or not fresh.exists():
                 return _last_line(done) or f"java ended with {done.returncode}"
             _words_of(archive).write_text(json.dumps(words[: words.index(LAUNCHER[1])]), "utf-8")
             fresh.replace(archive)
+            archive.with_suffix(".none").unlink(missing_ok=True)
     except subprocess.TimeoutExpired as error:
         return f"{TIMED_OUT} {error.timeout:g} s"
     except OSError as error:
@@ -170,7 +195,7 @@ def _submission(class_path: Sequence[Path]) -> list[str]:
     return ["--driver-class-path", os.pathsep.join(map(str, class_path)), "pyspark-shell"]
 
 
-def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _run(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
         env={
@@ -180,7 +205,7 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
         },
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_SECONDS,
+        timeout=seconds,
         check=False,
     )
 
