@@ -150,6 +150,9 @@ def test_it_has_its_jars_and_its_archive_of_classes_and_no_tools_of_developers(
 ) -> None:
     # Before anything runs: a start has nothing to make, and nothing to write there.
     (archive,) = archives(buildah, container)
+    # Also what a command starts as its child is the package that is installed.
+    found = "import aggregator; print(aggregator.__file__)"
+    assert "-packages/" in buildah.run(container, "python", "-c", found)
     printed = buildah.run(container, "aggregator", "jars").strip()
     fetched = [it for it in printed.split(",") if not it.endswith("/aggregator-connector.jar")]
     assert archives(buildah, container) == [archive]
@@ -172,6 +175,6 @@ def test_the_demo_copies_records_in_it(buildah: Builder, container: str) -> None
 
 
 def archives(buildah: Builder, container: str) -> list[str]:
-    """The archives of classes in a container."""
-    found = buildah.run(container, "find", "/opt/aggregator/cache", "-name", "classes-*.jsa")
+    """The archives of classes in a container, also those that could not be made."""
+    found = buildah.run(container, "find", "/opt/aggregator/cache", "-name", "classes-*.lock")
     return found.split()
