@@ -29,6 +29,7 @@ from aggregator.model.values import OffsetRange, Positions, Skip, SourcePartitio
 from aggregator.plan.lifecycle.commands import Ends, Hole, Outcome, Recover, Recovered
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions.gaps import GapRecord, gap_id
+from aggregator.plan.positions.hub_losses import Held, has_all, lost_topics, plan_unknown
 from aggregator.plan.positions.origins import plan_foreign
 from aggregator.plan.positions.recovery import (
     TailPlan,
@@ -42,6 +43,8 @@ from aggregator.plan.positions.recovery import (
     recovered_positions,
 )
 from aggregator.plan.positions.start import Gap, GapKind, is_same_log
+from aggregator.store.checkpoint.past_commits import Past, fitting
+from aggregator.store.checkpoint.start_state import least_ends
 from aggregator.store.gaps import GapTable
 
 CANCEL_SECONDS = 10.0
@@ -162,7 +165,11 @@ class Recovery:
         """What `recover` does, of partitions of which the hub shows all that it holds."""
         state, look = self._observer.state, command.look
         begin = self._observer.positions.only(command.partitions)
-        bound = state.hub_ends_for(command.partitions) | earlier
+        lost = self._lost(begin, look.plan, hub_logs)
+        held = self._held(begin, lost, config, look.plan, hub_logs)
+        begin = begin.merged({sp: it.position for sp, it in held.items()})
+        own_ends = state.own_hub_ends(begin) | {sp: it.ends for sp, it in held.items()}
+        bound = least_ends(own_ends.values()) | earlier
         known = replace(state.remembered(), positions=begin)
         logs = {
             sp: log
@@ -170,7 +177,7 @@ class Recovery:
             if sp in command.partitions and is_same_log(sp, known, look.observed)
         }
         reader = hub_reader_settings(config.hub)
-        tail = plan_tail(begin, bound, hub_logs, state.own_hub_ends(begin))
+        tail = plan_tail(begin, bound, hub_logs, own_ends)
         tail_found = self._read(tail, look.plan, reader)
         if tail_found.unread:
             raise UnreadError(tail_found.unread)
@@ -183,13 +190,14 @@ class Recovery:
         losses = plan_losses(known, positions, highest(ranges), logs, counts_below(ranges, logs))
         now = {sp: look.observed.log(sp) for sp in judged.foreign}
         foreign = plan_foreign(judged, tail_found.parts, begin, routes, now)
-        records = self._record((*losses, *foreign))
+        unknown = plan_unknown(held, lost, known, positions, look.observed)
+        records = self._record((*losses, *foreign, *unknown))
         # Ends that were looked up while a lane still read say nothing about what it has read.
         sure = {
             sp: log.latest for sp, log in logs.items() if look.began > command.left_at.get(sp, 0.0)
         }
         skips = plan_skips(positions, found, sure)
-        holes = self._commit(positions, skips, judged.partitions, tail, bound)
+        holes = self._commit(positions, skips, judged.partitions, tail, bound, held)
         failpoint("after-recovered")
         return Recovered(
             holes,
@@ -199,6 +207,48 @@ class Recovery:
             tail_found.found,
             silent=judged.silent,
         )
+
+    def _lost(
+        self, begin: Positions, plan: Plan, hub_logs: Mapping[TopicPartition, OffsetRange]
+    ) -> dict[SourcePartition, frozenset[str]]:
+        """The hub topics of each partition that hold less than its commit knows of."""
+        into = needed_topics(plan.routes, begin, {}, ())
+        return lost_topics(self._observer.state.own_hub_ends(begin), into, hub_logs)
+
+    def _held(
+        self,
+        begin: Positions,
+        lost: Mapping[SourcePartition, frozenset[str]],
+        config: Config,
+        plan: Plan,
+        hub_logs: Mapping[TopicPartition, OffsetRange],
+    ) -> dict[SourcePartition, Held]:
+        """Where partitions of which the hub has lost something are set back to, by the history."""
+        if not lost:
+            return {}
+        state, place = self._observer.state, config.checkpoint
+        past = Past(place.path, place.storage_options, {sp: state.entries[sp].log for sp in lost})
+        targets = {sp: begin[sp] for sp in lost}
+        proven = past.held(targets, lambda sp, bound: has_all(bound.hub_ends, lost[sp], hub_logs))
+        back = {sp: proven.get(sp, at) for sp, at in {**targets, **past.lowest()}.items()}
+        bounds = past.bounds(back)
+        hub_id = plan.hub.cluster_id
+        topics = sorted(set().union(*lost.values()))
+        offsets = sum(at - back[sp] for sp, at in targets.items())
+        words = (
+            f"the hub holds less in {', '.join(topics)} than was copied (restored from a backup, "
+            f"or created again): {len(lost)} partitions are set back by {offsets} offsets, and "
+            "what it lacks of these is copied again"
+        )
+        self._emit(Event("hub_lost", words, {"partitions": len(lost), "offsets": offsets}))
+        return {
+            sp: Held(
+                at,
+                fitting(bounds[sp], hub_id, hub_logs).hub_ends,
+                unknown=sp not in proven and not past.is_whole,
+            )
+            for sp, at in back.items()
+        }
 
     def _earlier(self, begin: Positions, plan: Plan, config: Config) -> dict[TopicPartition, int]:
         """Bounds in hub topics of before the config was changed, where the hub still has them."""
@@ -263,6 +313,7 @@ class Recovery:
         doubtful: frozenset[SourcePartition],
         tail: TailPlan,
         bound: Ends,
+        rewound: Collection[SourcePartition],
     ) -> dict[SourcePartition, Hole]:
         """Commit what is whole as clean; what is not keeps the bound behind which it is.
 
@@ -274,7 +325,7 @@ class Recovery:
         # Of each by itself: before its own bound there may be records of a topic that is gone.
         kept = doubtful | set(skips)
         older: dict[SourcePartition, Ends] = {sp: {**ends, **tail.above.get(sp, {})} for sp in kept}
-        self._observer.recovered(positions, older)
+        self._observer.recovered(positions, older, rewound)
         entries = self._observer.state.entries
         return {
             sp: Hole(positions[sp], entries[sp].snapshot.snapshot_at_ms, skip, older[sp])
@@ -285,4 +336,4 @@ class Recovery:
 def _is_new(record: GapRecord, known: GapRecord | None) -> bool:
     if known is None:
         return True
-    return known.resolved and record.gap.kind is GapKind.FOREIGN_ORIGIN
+    return known.resolved and record.gap.kind in (GapKind.FOREIGN_ORIGIN, GapKind.HUB_LOST)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,8 @@ STUCK_PAUSE_SECONDS = 2.5
 """Answers that are under way are waited for, and a producer is made: half a second on a machine
 that has the time. A lane that is started again takes six.
 """
+HANGS_SECONDS = 6.0
+"""`supervision.connect_timeout` is 10 s. A leader is found to hang after a second, twice."""
 STUCK_MS = "1000"
 """Four times as long a hub may refuse the same records; Kafka's default would be two minutes."""
 OLD_SECONDS = 2 * 86_400
@@ -114,6 +117,56 @@ def test_a_hub_partition_without_leader_holds_up_no_other_topic_at_a_batch_end(
     assert catch_up(config).exit_code == 0
     for topic in (well, ill):
         assert_copied({"eu": (source_a.bootstrap_servers, topic)}, (hub3.admin_servers, topic), 500)
+
+
+@pytest.mark.timeout(600)
+def test_a_hub_leader_that_hangs_at_a_start_costs_only_what_is_written_there(
+    source_a: EmbeddedCluster, hub3: ProxiedCluster, tmp_path: Path, unique: str
+) -> None:
+    """Nothing is known of the hub: it is asked, and read."""
+    well, ill = topics = [f"{unique}.{it}" for it in ("well", "ill")]
+    create_at(hub3, well, [1])
+    create_at(hub3, ill, [3])
+    config = make_config(
+        hub3,
+        tmp_path / "state",
+        {"eu": source(source_a, f"{unique}[.].*")},
+        topics={"sync_configs": False},
+        api={"listen": "off"},
+    )
+
+    def write() -> None:
+        for topic in topics:
+            produce(source_a.bootstrap_servers, topic, records(100))
+
+    for topic in topics:
+        create_topic(source_a.bootstrap_servers, topic, partitions=1)
+    write()
+    assert catch_up(config).exit_code == 0
+    first = hub3.admin_servers.split(",")[0]
+
+    def start(count: int) -> float:
+        shutil.rmtree(tmp_path / "state")
+        write()
+        begins = time.monotonic()
+        stack.enter_context(run_in_background(config, waits=False))
+        wait_until_topic_has(first, well, count)
+        return time.monotonic() - begins
+
+    with ExitStack() as stack:
+        usual = start(200)
+    hub3.brokers[2].pause()
+    try:
+        with ExitStack() as stack:
+            hanging = start(300)
+            hub3.brokers[2].resume()
+            wait_until_topic_has(hub3.admin_servers, ill, 300)
+    finally:
+        hub3.brokers[2].resume()
+    LOG.warning("the first record: %.2f s, with a leader that hangs %.2f s", usual, hanging)
+    assert hanging < usual + HANGS_SECONDS
+    for topic in topics:
+        assert_copied({"eu": (source_a.bootstrap_servers, topic)}, (hub3.admin_servers, topic), 300)
 
 
 @pytest.mark.timeout(600)

@@ -11,12 +11,13 @@ from aggregator.config.schema import Config
 from aggregator.engine.application import run
 from aggregator.extras.embedded.cluster import EmbeddedCluster
 from aggregator.extras.embedded.ports import free_ports
-from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.extras.embedded.topics import NewRecord, create_topic, delete_topic, produce
 from aggregator.features.verify.audit import VerifyRequest, verify
 from aggregator.model.errors import CheckpointError
 from aggregator.model.events import Event
 from support.changing import delete_records
-from support.reading import read_topic
+from support.crashed import write_again
+from support.reading import read_topic, topics_of, wait_for
 from support.running import catch_up, make_config, source
 from support.verdict import assert_copied, judge
 
@@ -99,6 +100,25 @@ def test_a_checkpoint_restored_from_a_backup_costs_nothing_twice(
     assert (recovered.fields["found"], recovered.fields["holed"]) == (500, 0)
     assert "doubt" not in kinds(events_of(copied))
     assert_complete(source_a, hub, unique)
+
+
+def test_what_a_hub_restored_from_a_backup_lacks_is_copied_again(
+    copied: Config, source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    """It is older than the checkpoint; what was copied since the backup is not in it."""
+    backup = read_topic(hub.bootstrap_servers, unique)
+    events_of(copied)
+    delete_topic(hub.bootstrap_servers, unique)
+    wait_for(lambda: unique not in topics_of(hub.bootstrap_servers), "it is deleted")
+    create_topic(hub.bootstrap_servers, unique, partitions=4)
+    write_again(hub, unique, backup)
+    events = events_of(copied)
+    (doubt,) = [event for event in events if event.kind == "doubt"]
+    assert f"the hub holds less in {unique} than the checkpoint knows of" in doubt.message
+    (lost,) = [event for event in events if event.kind == "hub_lost"]
+    assert lost.fields == {"partitions": 3, "offsets": 500}
+    assert_complete(source_a, hub, unique)
+    assert {"doubt", "hub_lost"}.isdisjoint(kinds(events_of(copied)))
 
 
 @pytest.mark.parametrize("lost", ["gone", "old"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -35,8 +36,8 @@ from support.certificates import STORE_PASSWORD, Authority
 from support.clusters import ClusterFactory
 from support.load import load as under_load
 from support.load import records
-from support.reading import read_topic, wait_for
-from support.running import Run, catch_up, make_config, source
+from support.reading import read_topic, wait_for, wait_until_topic_has
+from support.running import Run, catch_up, make_config, run_in_background, source
 from support.secured import (
     PLAIN,
     SECRET,
@@ -50,6 +51,7 @@ from support.secured import (
     source_rights,
 )
 from support.silence import listening
+from support.verdict import assert_copied
 
 COUNT = 50
 SILENT_SECONDS = 8.0
@@ -272,6 +274,60 @@ def test_the_least_rights_are_enough_and_each_that_is_missing_is_named(
             told = wait_for(partial(failing, config, alias), f"without {right}", 30)
             world.allow("least", right)
             assert names(told, right), (right, told)
+
+
+@pytest.mark.timeout(300)
+def test_a_hub_topic_that_may_not_be_read_costs_a_start_only_what_is_written_there(
+    world: Secured, source_a: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    well, ill = topics = [f"{unique}.{it}" for it in ("well", "ill")]
+    hub = world.cluster.admin_servers
+    aside = f"{unique}.aside"
+    config = make_config(
+        world.cluster,
+        tmp_path / "state",
+        {"eu": source(source_a, f"{unique}[.].*")},
+        hub={
+            "bootstrap_servers": world.cluster.address_of("SCRAM"),
+            "kafka": world.scram("least", SECRET),
+        },
+        topics={"quarantine": aside},
+        api={"listen": "off"},
+    )
+
+    def write() -> None:
+        for topic in topics:
+            produce(source_a.bootstrap_servers, topic, records(COUNT))
+
+    for topic in topics:
+        create_topic(source_a.bootstrap_servers, topic, partitions=1)
+    # Each once: a right that is allowed twice cannot be taken back.
+    world.allow("least", *dict.fromkeys(it for name in (*topics, aside) for it in hub_rights(name)))
+    write()
+    assert catch_up(config).exit_code == 0
+    # What the hub holds is looked for when nothing is known of it.
+    shutil.rmtree(tmp_path / "state")
+    world.forbid("least", Right("TOPIC", ill, "READ"))
+    write()
+    with run_in_background(config) as running:
+        wait_until_topic_has(hub, well, 2 * COUNT)
+        running.wait_for(
+            lambda: any("grant READ" in it.reason for it in running.status.partitions),
+            "the reason is shown",
+        )
+        waiting = {it.topic: it.reason for it in running.status.partitions if it.reason}
+        assert waiting.keys() == {ill}, waiting
+        assert waiting[ill] == (
+            f"it waits for hub topic {ill}: it may not be read: grant READ on hub topic {ill}"
+        )
+        write()
+        wait_until_topic_has(hub, well, 3 * COUNT)
+        assert len(read_topic(hub, ill)) == COUNT
+        world.allow("least", Right("TOPIC", ill, "READ"))
+        wait_until_topic_has(hub, ill, 3 * COUNT)
+        assert running.kinds().count("recovery_waits") == 1
+    for topic in topics:
+        assert_copied({"eu": (source_a.bootstrap_servers, topic)}, (hub, topic), 3 * COUNT)
 
 
 @pytest.mark.timeout(300)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,6 +43,7 @@ from aggregator.plan.snapshot import Look
 from aggregator.plan.topics.hub_topics import HubTopic
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.identity import Identity
+from aggregator.store.checkpoint.past_commits import Past
 from aggregator.store.checkpoint.rows import HUB
 from aggregator.store.gaps import GapTable
 from aggregator.store.state_store import StateStore
@@ -110,7 +112,9 @@ class World:
         return PartitionOffsets({tp: self.logs[tp] for tp in wanted})
 
     def snapshot(self, _: Mapping[str, int]) -> HubSnapshot:
-        return HubSnapshot(1, {tp: log.latest for tp, log in self.logs.items()})
+        return HubSnapshot(
+            time.time_ns() // 1_000_000, {tp: log.latest for tp, log in self.logs.items()}
+        )
 
     def grows_to(self, end: int) -> None:
         self.logs[HUB0] = OffsetRange(0, end)
@@ -152,7 +156,8 @@ class World:
         facts = ClusterFacts("eu", "E", 1, {"orders": TopicFacts("orders", self.topic_id, 3, 1)})
         slots = SlotPlan("local[4]", 4, 2)
         topics = {"orders": HubTopic("orders", 2, 1, "compact")}
-        plan = Plan(facts, {"eu": facts}, {}, self.routes, topics, (), (), slots)
+        hub = replace(facts, cluster_id="H")
+        plan = Plan(hub, {"eu": facts}, {}, self.routes, topics, (), (), slots)
         observed = Observed({"eu": "E"}, {("eu", "orders"): self.topic_id}, self.sources)
         return Look(plan, observed, {}, 100.0)
 
@@ -286,6 +291,50 @@ def test_beside_lanes_what_comes_a_moment_after_the_hub_answers_is_read_too(
     monkeypatch.setattr(world, "offsets", offsets)
     world.recover(EU0, alone=False)
     assert [tail.ranges for tail, _, _ in world.asked] == [{HUB0: OffsetRange(20, 60)}]
+
+
+def test_what_the_hub_has_lost_is_copied_again_from_where_it_certainly_had_all(
+    world: World,
+) -> None:
+    """It was restored from a backup: of 50 records it holds the first 33."""
+    world.logs[HUB1] = OffsetRange(0, 5)
+    for position, end in ((5, 20), (12, 30), (25, 50)):
+        world.grows_to(end)
+        world.observer.recovered(Positions({EU0: position, EU1: position}))
+    world.grows_to(33)
+    world.found = {EU0: Skip([(12, 14), (16, 17)])}
+    world.recover(EU0)
+    (tail, _, _) = world.asked[-1]
+    assert tail.ranges == {HUB0: OffsetRange(30, 33)}
+    assert tail.positions == {EU0: 12}
+    assert world.observer.state.positions == {EU0: 14, EU1: 25}
+    assert world.skips == {EU0: Skip([(16, 17)])}
+    assert world.bound(EU0) == {HUB0: 30, HUB1: 5}
+    told = [it for it in world.events if it.kind == "hub_lost"]
+    assert [it.fields for it in told] == [{"partitions": 1, "offsets": 13}]
+    assert "the hub holds less in orders" in told[0].message
+    # By its own commit it has lost no more; of the other partition nothing was looked for.
+    world.recover(EU0)
+    assert len([it for it in world.events if it.kind == "hub_lost"]) == 1
+    assert world.observer.state.entries[EU1].snapshot.clean
+
+
+@pytest.mark.parametrize("trimmed", [False, True])
+def test_a_hub_topic_that_was_created_again_gets_all_that_is_known_to_be_copied(
+    world: World, trimmed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.crashed({EU0: 5})
+    world.observer.distrust(Positions({EU0: 30}), {EU0: {HUB0: 40}}, {}, ())
+    world.grows_to(0)
+    if trimmed:
+        # Older commits have expired.
+        monkeypatch.setattr(Past, "is_whole", False)
+    world.recover(EU0)
+    assert world.observer.state.positions == {EU0: 5}
+    assert world.observer.state.clean
+    gaps = [it.gap for it in world.recovered.records]
+    found = [(it.kind, it.start, it.end, it.position) for it in gaps]
+    assert found == ([(GapKind.HUB_LOST, 0, 5, 5)] if trimmed else [])
 
 
 def test_a_tail_without_anything_in_it_is_not_read(world: World) -> None:

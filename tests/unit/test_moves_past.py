@@ -10,7 +10,7 @@ import pytest
 from aggregator.model.values import LogId, Positions, SourcePartition, TopicPartition
 from aggregator.store.checkpoint import past_commits as past_module
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
-from aggregator.store.checkpoint.past_commits import AGAIN, SET, Past, ProvenBound
+from aggregator.store.checkpoint.past_commits import AGAIN, REWOUND, SET, Past, ProvenBound
 from aggregator.store.checkpoint.rows import HUB, Checkpoint
 
 ONE = SourcePartition("eu", "orders", 0)
@@ -33,6 +33,7 @@ class World:
         ids: LogId = NOW,
         lane: str = "eu",
         like: int = 0,
+        clean: bool = False,
     ) -> None:
         """Commit positions, with a bound of now or with that of an earlier commit."""
         at = like or self.table.load().seq + 1
@@ -46,6 +47,7 @@ class World:
                 snapshot_at_ms=1_000 * at,
                 cluster_ids={"eu": ids.cluster, HUB: "hub-1"},
                 topic_ids={("eu", "orders"): ids.topic},
+                clean=clean,
             )
         )
 
@@ -195,3 +197,26 @@ def test_what_was_reached_long_ago_is_bounded_by_a_commit_of_then(
     assert past.tops({ONE: 450}, recent=True) == {ONE: bound(7)}
     assert past.bounds({ONE: 150, TWO: 7}) == {ONE: bound(2), TWO: bound(7)}
     assert past.bounds({ONE: 150, TWO: 7}, recent=True) == {ONE: ProvenBound(), TWO: bound(7)}
+
+
+def test_how_much_the_hub_still_holds_is_proven_by_a_later_commit_of_a_life_or_its_end(
+    world: World,
+) -> None:
+    world.table._clock_ms = lambda: 1_000 * (world.table.load().seq + 1)
+    for at in (100, 200, 300, 400):  # commits 2 to 5
+        world.commit({ONE: at})
+
+    def held(end: int) -> int | None:
+        found = world.past().held({ONE: 400}, lambda _, it: it.hub_ends[HUB_PARTITION] <= end)
+        return found.get(ONE)
+
+    # What commit 3 says is in a snapshot that was made later: of commit 4.
+    assert [held(end) for end in (50, 40, 30)] == [300, 200, 100]
+    assert held(29) is None
+    world.commit({ONE: 400}, clean=True)
+    assert held(60) == 400
+    assert held(59) == 300
+    assert world.past().is_whole
+    # What was set back is in another order.
+    world.commit({ONE: 350}, lane=REWOUND)
+    assert held(60) is None

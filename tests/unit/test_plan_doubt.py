@@ -34,6 +34,23 @@ def test_records_behind_the_known_ends_put_what_goes_into_that_topic_in_doubt() 
     assert "5 records in hub-a" in found.reason
 
 
+def test_a_hub_topic_that_holds_less_puts_what_goes_there_in_doubt() -> None:
+    own = {**dict.fromkeys(EU, KNOWN), US: KNOWN}
+    found = doubt(logs(10, 19, 30), clean=[*EU, US], own_ends=own)
+    assert found.ends == dict.fromkeys(EU, KNOWN)
+    assert "the hub holds less in hub-a than the checkpoint knows of" in found.reason
+    # Of a topic that was created again with fewer partitions; beside one that has grown.
+    fewer = {tp: log for tp, log in logs(10, 0, 31).items() if tp != A1}
+    found = doubt(fewer, clean=[*EU, US], own_ends=own)
+    assert found.ends.keys() == {*EU, US}
+    assert "less in hub-a" in found.reason
+    assert "1 records in hub-b" in found.reason
+    # By its own commit, also where others know of more; and whatever its topic is.
+    assert not doubt(logs(10, 19, 30), clean=EU, own_ends={EU[0]: {A1: 19}}).ends
+    found = doubt(logs(10, 19, 30), clean=[GONE], own_ends={GONE: KNOWN})
+    assert found.ends.keys() == {GONE}
+
+
 def test_so_they_do_what_is_read_no_more_as_nobody_knows_where_it_went() -> None:
     assert doubt(logs(10, 20, 31), clean=[*EU, US, GONE]).ends.keys() == {US, GONE}
 

@@ -18,6 +18,7 @@ from aggregator.plan.health.suspects import Seen
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.identity import Identity, by_identity, known_ends, own_ends
 from aggregator.store.checkpoint.maintenance import maintain
+from aggregator.store.checkpoint.past_commits import REWOUND
 from aggregator.store.checkpoint.rows import Checkpoint
 from aggregator.store.checkpoint.start_state import CheckpointState
 
@@ -78,23 +79,29 @@ class Commits:
             self._log_ends = {**self._log_ends, **own_ends(state, seen)}
 
     def recovered(
-        self, positions: Positions, older: Mapping[SourcePartition, Ends] | None = None
+        self,
+        positions: Positions,
+        older: Mapping[SourcePartition, Ends] | None = None,
+        rewound: Collection[SourcePartition] = (),
     ) -> None:
         """Commit, in one go, the result of reading the hub.
 
         It holds these positions exactly, except those in `older`: beyond them it holds records, but
-        none before these ends. Raises CheckpointError when it cannot be written, and ClusterError
-        when the hub does not report its end offsets; then they have to be recovered again.
+        none before these ends. Those `rewound` were set back for what the hub has lost. Raises
+        CheckpointError when it cannot be written, and ClusterError when the hub does not report its
+        end offsets; then they have to be recovered again.
         """
         older = older or {}
         with self._lock:
-            whole = Positions({sp: at for sp, at in positions.items() if sp not in older})
+            whole = positions.only(positions.keys() - older.keys())
             found: list[Checkpoint] = []
             now = self._snapshot() if whole else HubSnapshot(0, {})
-            for number, (own, ids) in enumerate(self._groups(whole)):
-                parts = [Bounded(-1, own, now, clean=True)]
-                found += self._checkpoints("recovery", number, ids, parts)
-            found += self._unclean("recovery", positions.only(set(older)), older)
+            back = set(rewound)
+            for name, own in (("recovery", positions.keys() - back), (REWOUND, back)):
+                for number, (group, ids) in enumerate(self._groups(whole.only(own))):
+                    parts = [Bounded(-1, group, now, clean=True)]
+                    found += self._checkpoints(name, number, ids, parts)
+                found += self._unclean(name, positions.only(own & older.keys()), older)
             self._commit(*found)
             self.positions = self.positions.merged(positions)
 

@@ -232,6 +232,7 @@ def known_of(state: CheckpointState) -> Known:
         state.epoch,
         not state.entries,
         state.ends_by_hand(),
+        state.own_hub_ends(state.entries),
         {alias: snapshot.hub_ends for alias, snapshot in state.doubts.items()},
     )
 

@@ -168,8 +168,12 @@ def accounted_gaps(records: Iterable[GapRecord], observed: Observed) -> list[Acc
         if gap.kind in OF_IDENTITY and not gap.then.is_other(observed.log(gap.partition)):
             continue
         start = 0 if gap.kind in OF_IDENTITY else gap.start
-        end = max(gap.position, gap.end or 0)
-        reused = gap.kind not in (GapKind.BELOW_EARLIEST, GapKind.SKIPPED_BY_OPERATOR)
+        lost = gap.kind is GapKind.HUB_LOST
+        end = gap.end or 0 if lost else max(gap.position, gap.end or 0)
+        reused = not lost and gap.kind not in (
+            GapKind.BELOW_EARLIEST,
+            GapKind.SKIPPED_BY_OPERATOR,
+        )
         found.append(Accounted(gap.partition, OffsetRange(start, end), gap.reason, reused))
     return found
 

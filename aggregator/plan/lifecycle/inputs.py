@@ -20,9 +20,9 @@ class Known:
     """What the checkpoint knows, and the newest positions of what runs, which are ahead of it.
 
     Of a partition in `unclean` the hub may hold more than was committed. `hub_ends` are the last
-    known ends of the hub, `by_hand` those that set positions were based on; `is_empty` when there
-    is no commit at all. `doubts` are sources (alias) whose unknown partitions must be searched for
-    in the hub, behind these ends.
+    known ends of the hub, `by_hand` those that set positions were based on, `own_ends` those in the
+    commit of each partition; `is_empty` when there is no commit at all. `doubts` are sources
+    (alias) whose unknown partitions must be searched for in the hub, behind these ends.
     """
 
     remembered: Remembered = field(default_factory=Remembered)
@@ -31,6 +31,7 @@ class Known:
     epoch: int = 0
     is_empty: bool = True
     by_hand: Mapping[SourcePartition, Ends] = field(default_factory=dict)
+    own_ends: Mapping[SourcePartition, Ends] = field(default_factory=dict)
     doubts: Mapping[str, Ends] = field(default_factory=dict)
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from aggregator.model.values import Lane, Positions, Route, SourcePartition
+from aggregator.model.values import Lane, OffsetRange, Positions, Route, SourcePartition
 from aggregator.plan.lanes.changes import plan_steps
 from aggregator.plan.lanes.lanes import plan_lanes
 from aggregator.plan.lifecycle.commands import (
@@ -72,9 +72,12 @@ def _doubt(ctx: StepContext, look: Look) -> bool:
     if topics and (clean or absent) and ctx.state.hub_logs is None:
         ctx.command(AskHub(frozenset(topics)))
         return False
-    believed = Believed(clean, known.hub_ends, known.by_hand, absent, away, known.is_empty)
+    believed = Believed(
+        clean, known.hub_ends, known.by_hand, absent, away, known.is_empty, known.own_ends
+    )
     hub_logs = ctx.state.hub_logs or HubLogs()
-    doubt = plan_doubt(plan.routes, believed, hub_logs.logs, hub_logs.silent)
+    empty = {tp: OffsetRange(0, 0) for tp in known.hub_ends if tp.topic not in plan.hub.topics}
+    doubt = plan_doubt(plan.routes, believed, {**empty, **hub_logs.logs}, hub_logs.silent)
     if not (doubt.ends or doubt.sources):
         ctx.update(doubted=True)
         return True

@@ -62,10 +62,13 @@ def take(ctx: StepContext, outcome: Outcome) -> None:
                 # The next decision tries again.
                 words = f"which topics there are is not kept yet: {outcome.error}"
                 ctx.emit("checkpoint_error", words)
-        case AskHub():
-            assert isinstance(outcome.result, HubLogs)
+        case AskHub() if isinstance(outcome.result, HubLogs):
             ctx.update(hub_logs=outcome.result)
             ctx.dirty = True
+        case AskHub():
+            # Nothing begins before it is known; the decision after the next look asks again.
+            ctx.emit("hub_silent", f"what the hub holds is not known yet: {outcome.error}")
+            ctx.request_discovery()
         case Distrust():
             if outcome.error is not None:
                 # They wait; the next look tries it again.

@@ -3,13 +3,15 @@
 None of our records are in the hub behind the ends in the checkpoint, except what is unclean. If
 there is something, another writer wrote it, or the checkpoint is older than it looks: commits were
 lost, the folder was restored from a backup, or it is gone. To look costs little, and what it would
-cost not to look is every record of that time once more.
+cost not to look is every record of that time once more. Nor is a checkpoint trusted that knows of
+more than the hub holds: what the hub has lost would be missing for good.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aggregator.model.values import OffsetRange, Route, SourcePartition, TopicPartition
+from aggregator.plan.positions.hub_losses import lost_topics
 
 Ends = Mapping[TopicPartition, int]
 
@@ -21,7 +23,7 @@ class Believed:
     `hub_ends` are the furthest that any commit of a run knows. `by_hand` are ends that belong to
     positions set by hand: they say nothing of other partitions. `absent` are partitions
     without a position, `away` sources whose topics are unknown. `is_empty`: there is no
-    commit at all.
+    commit at all. `own_ends` are the hub's ends in the commit of each partition.
     """
 
     clean: Collection[SourcePartition]
@@ -30,6 +32,7 @@ class Believed:
     absent: Collection[SourcePartition] = ()
     away: Collection[str] = ()
     is_empty: bool = False
+    own_ends: Mapping[SourcePartition, Ends] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,9 @@ def plan_doubt(
     """Decide about a start, by what the hub's logs hold before anything is committed.
 
     A partition is doubted when a hub topic that it goes to holds anything behind the known ends, or
-    is `silent` about that; one whose route is unknown when any hub topic does. A source that is
-    away is always doubted: its records may be in hub topics that are not known yet.
+    is `silent` about that, or holds less than its commit knows of; one whose route is unknown when
+    any hub topic does. A source that is away is always doubted: its records may be in hub topics
+    that are not known yet.
     """
     known = believed.hub_ends
     topics_of: dict[tuple[str, str], set[str]] = {}
@@ -66,13 +70,20 @@ def plan_doubt(
     beyond = _beyond(hub_logs, known)
     topics = {tp.topic for tp in beyond} | set(silent)
     ends = {}
+    routed = {
+        sp: topics_of[sp.cluster, sp.topic]
+        for sp in believed.clean
+        if (sp.cluster, sp.topic) in topics_of
+    }
+    own_ends = {sp: believed.own_ends.get(sp, {}) for sp in believed.clean}
+    lost = lost_topics(own_ends, routed, hub_logs)
     for sp in believed.clean:
         own = believed.by_hand.get(sp)
         bound = known if own is None else _furthest(known, own)
         own_topics = {tp.topic for tp in _beyond(hub_logs, bound)} | set(silent)
         further = topics if own is None else own_topics
         into = topics_of.get((sp.cluster, sp.topic))
-        if further if into is None else further & into:
+        if sp in lost or (further if into is None else further & into):
             ends[sp] = bound
     new = {sp.cluster for sp in believed.absent if topics & topics_of[sp.cluster, sp.topic]}
     reason = ""
@@ -82,6 +93,9 @@ def plan_doubt(
         )
         named = {tp.topic for tp in beyond}
         reason = _reason(count, named, is_empty=believed.is_empty) if beyond else _unknown(topics)
+        if lost:
+            less = _less(frozenset().union(*lost.values()))
+            reason = f"{less}; {reason}" if topics else less
     return Doubt(ends, frozenset(new | set(believed.away)), dict(known), reason)
 
 
@@ -98,6 +112,13 @@ def _beyond(
 
 def _furthest(one: Ends, other: Ends) -> dict[TopicPartition, int]:
     return {tp: max(one.get(tp, 0), other.get(tp, 0)) for tp in one.keys() | other.keys()}
+
+
+def _less(topics: Collection[str]) -> str:
+    return (
+        f"the hub holds less in {', '.join(sorted(topics))} than the checkpoint knows of: what it "
+        "lacks is copied again (run --fresh trusts the checkpoint)"
+    )
 
 
 def _unknown(topics: Collection[str]) -> str:

@@ -111,12 +111,12 @@ def resume_at(gap: Gap, log: OffsetRange | None) -> int | None:
 
     After a loss, or what cannot be read: after it. In a log that was truncated: where it ended
     when that was found, since all that came later is new. In a log that is another one: at its
-    earliest. Where the hub holds records of another log: where it is, whatever the log has lost
-    meanwhile is a gap of its own.
+    earliest. Where the hub holds records of another log, or has lost some: where it is, whatever
+    the log has lost meanwhile is a gap of its own.
     """
     if log is None or gap.kind is GapKind.TOPIC_GONE:
         return None
-    if gap.kind is GapKind.FOREIGN_ORIGIN:
+    if gap.kind in (GapKind.FOREIGN_ORIGIN, GapKind.HUB_LOST):
         return gap.position
     wanted = {
         GapKind.BELOW_EARLIEST: max(gap.position, log.earliest),

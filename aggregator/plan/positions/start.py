@@ -34,6 +34,8 @@ class GapKind(StrEnum):
     CLUSTER_CHANGED = "CLUSTER_CHANGED"
     FOREIGN_ORIGIN = "FOREIGN_ORIGIN"
     """No misfit of a position: the hub holds records by its name that are of another log."""
+    HUB_LOST = "HUB_LOST"
+    """No misfit either: the hub has lost what was copied, and how much of it is not known."""
     SKIPPED_BY_OPERATOR = "SKIPPED_BY_OPERATOR"
     """No finding: positions were set forward by hand, over records that were not copied."""
 

@@ -8,9 +8,9 @@ perhaps only some of them. The rows are read in batches and folded, as there may
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -25,6 +25,8 @@ SET = "positions set"
 AGAIN = "positions --again"
 """Lanes of commits made by hand; AGAIN writes records a second time. No lane of a
 run is called so, as its name has a blank."""
+REWOUND = "recovery/rewound"
+"""The lane of a recovery that set positions back, because the hub has lost what was copied."""
 
 PARTITION = ["cluster", "topic", "partition"]
 MANY = 2**62
@@ -34,6 +36,10 @@ RECENT = 2_000
 """The number of commits searched first: they mostly contain what is asked for."""
 LIFE = ["epoch", "lane", "generation"]
 """The commits of one life of a lane."""
+AT_ONCE_MS = 2_000
+"""A clean commit follows so soon when the hub was asked for its ends."""
+HALVES = 16
+"""How often the range in which a position is searched for is halved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,8 @@ class Past:
         )
         delta = open_delta(path, storage_options) if partitions else None
         self._data = dataset(delta, path) if delta is not None else None
-        self._last = _last_seq(delta) if delta is not None else 0
+        self._last = _seq(delta, pc.max, "max.seq") if delta is not None else 0
+        self._first = _seq(delta, pc.min, "min.seq") if delta is not None else 0
         known = earlier if earlier is not None and earlier._partitions == self._partitions else None
         folded: _Folded = _Folded() if known is None else known._folded.copy()
         self._folded: _Folded = folded
@@ -106,6 +113,7 @@ class Past:
             again = pc.field("lane") == AGAIN
             _fold(folded.again, own.filter(again), "seq", "min")
             back = again | ((pc.field("lane") == SET) & ~pc.field("clean"))
+            back = back | (pc.field("lane") == REWOUND)
             _fold(folded.back, own.filter(back), "seq", "min")
             _fold(folded.other, other, "seq", "min")
 
@@ -113,12 +121,17 @@ class Past:
         """The highest position that each partition ever had in its log of now."""
         return dict(self._folded.furthest)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it reaches back to the first commit: nothing of it has expired."""
+        return self._first <= 1
+
     def lowest(self) -> dict[SourcePartition, int]:
         """The lowest position that is known of each partition in its log of now."""
         return dict(self._folded.lowest)
 
     def set_back(self) -> frozenset[SourcePartition]:
-        """Partitions that were set back by hand: their records may follow later ones."""
+        """Partitions that were set back: their records may follow later ones."""
         return frozenset(self._folded.back)
 
     def bounds(
@@ -158,6 +171,56 @@ class Past:
             left = {sp: at for sp, at in in_order.items() if sp not in chosen}
             chosen |= self._behind(left, since) if left else {}
         return self._commits(chosen)
+
+    def held(
+        self,
+        targets: Mapping[SourcePartition, int],
+        holds: Callable[[SourcePartition, ProvenBound], bool],
+    ) -> dict[SourcePartition, int]:
+        """The highest positions up to the targets of which all was in a hub that `holds` it.
+
+        `holds` says whether the hub still has all of a partition up to these ends. A partition of
+        which nothing is proven, as one that was set back, is absent.
+        """
+        found = self._ended(targets, holds)
+        low = {sp: found.get(sp, at) for sp, at in self.lowest().items() if sp in targets}
+        high = {sp: at + 1 for sp, at in targets.items() if sp in low}
+        asked = {sp: at for sp, at in low.items() if sp not in found}
+        for _ in range(HALVES):
+            tops = self.tops(asked)
+            for sp, at in asked.items():
+                if sp in tops and holds(sp, tops[sp]):
+                    found[sp] = low[sp] = at
+                else:
+                    high[sp] = at
+            asked = {sp: (at + high[sp]) // 2 for sp, at in low.items() if high[sp] - at > 1}
+            if not asked:
+                break
+        return found
+
+    def _ended(
+        self,
+        targets: Mapping[SourcePartition, int],
+        holds: Callable[[SourcePartition, ProvenBound], bool],
+    ) -> dict[SourcePartition, int]:
+        """What a lane that has ended proves: the hub was asked when all was acknowledged."""
+        columns = ["seq", "offset", "clean", "full", "snapshot_at", "committed_at"]
+        soon = pc.scalar(timedelta(milliseconds=AT_ONCE_MS))
+        ended: dict[tuple[int, SourcePartition], int] = {}
+        for own, _ in self._rows(columns):
+            asked = pc.field("clean") & ~pc.field("full")
+            asked = asked & (pc.field("committed_at") - pc.field("snapshot_at") < soon)
+            for row in own.filter(asked).to_pylist():
+                ended[row["seq"], _partition(row)] = row["offset"]
+        found: dict[SourcePartition, int] = {}
+        for checkpoint in self._all_of({seq for seq, _ in ended}):
+            bound = _bound(checkpoint)
+            for sp, at in checkpoint.positions.items():
+                fits = found.get(sp, -1) < at == ended.get((checkpoint.seq, sp), -1)
+                in_order = sp not in self._folded.back and at <= targets.get(sp, -1)
+                if fits and in_order and checkpoint.clean and holds(sp, bound):
+                    found[sp] = at
+        return found
 
     def _backwards(self, *, recent: bool) -> tuple[int, ...]:
         """Behind which commits to look, one after the other."""
@@ -215,18 +278,23 @@ class Past:
 
     def _commits(self, chosen: Mapping[SourcePartition, int]) -> dict[SourcePartition, ProvenBound]:
         """The bound of each partition in its chosen commit (its seq)."""
-        if self._data is None or not chosen:
-            return {}
-        seqs = pa.array(sorted(set(chosen.values())), pa.int64())
-        wanted = pc.field("seq").isin(seqs) & pc.field("kind").isin(pa.array([POSITION, HUB_END]))
-        with translated(self._path, "read"):
-            rows = self._data.to_table(filter=wanted)
         return {
             sp: _bound(checkpoint)
-            for checkpoint in from_table(rows)
+            for checkpoint in self._all_of(set(chosen.values()))
             for sp in checkpoint.positions
             if chosen.get(sp) == checkpoint.seq
         }
+
+    def _all_of(self, seqs: Collection[int]) -> Sequence[Checkpoint]:
+        """The checkpoints of these commits."""
+        if self._data is None or not seqs:
+            return ()
+        asked = pc.field("seq").isin(pa.array(sorted(seqs), pa.int64()))
+        with translated(self._path, "read"):
+            rows = self._data.to_table(
+                filter=asked & pc.field("kind").isin(pa.array([POSITION, HUB_END]))
+            )
+        return tuple(from_table(rows))
 
     def _rows(self, columns: Sequence[str], since: int = 0) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Position rows of the partitions, batch by batch: of their log of now, and of others.
@@ -301,11 +369,12 @@ def _least_of(rows: pa.Table, keys: Sequence[str], columns: Sequence[str]) -> pa
     return ordered.rename_columns([*keys, *columns])
 
 
-def _last_seq(delta: DeltaTable) -> int:
+def _seq(delta: DeltaTable, of: Callable[[Any], Any], column: str) -> int:
+    """The first or the last commit in the table, by its files' statistics."""
     files = pa.table(delta.get_add_actions(flatten=True))
-    if files.num_rows == 0 or "max.seq" not in files.column_names:
+    if files.num_rows == 0 or column not in files.column_names:
         return 0
-    return int(pc.max(files["max.seq"]).as_py() or 0)
+    return int(of(files[column]).as_py() or 0)
 
 
 def _bound(checkpoint: Checkpoint) -> ProvenBound:

@@ -173,7 +173,7 @@ class CheckpointState:
         """
         wanted = self.entries if partitions is None else partitions
         snapshots = {id(s): s for s in (self.entries[sp].snapshot for sp in wanted)}
-        return _least(snapshot.hub_ends for snapshot in snapshots.values())
+        return least_ends(snapshot.hub_ends for snapshot in snapshots.values())
 
     def own_hub_ends(
         self, partitions: Iterable[SourcePartition]
@@ -263,7 +263,7 @@ def _carry(seq: int, epoch: int, group: list[tuple[SourcePartition, Entry]]) -> 
         generation=newest.generation,
         batch=newest.batch,
         positions=Positions({sp: entry.position for sp, entry in group}),
-        hub_ends=_least(snapshot.hub_ends for snapshot in snapshots),
+        hub_ends=least_ends(snapshot.hub_ends for snapshot in snapshots),
         snapshot_at_ms=newest.snapshot_at_ms,
         cluster_ids=cluster_ids,
         topic_ids=topic_ids,
@@ -291,7 +291,8 @@ def _doubt(seq: int, epoch: int, alias: str, snapshot: Snapshot) -> Checkpoint:
     )
 
 
-def _least(snapshots: Iterable[Mapping[TopicPartition, int]]) -> dict[TopicPartition, int]:
+def least_ends(snapshots: Iterable[Mapping[TopicPartition, int]]) -> dict[TopicPartition, int]:
+    """Of several bounds one that holds for all: per hub partition the lowest, where all know it."""
     least: dict[TopicPartition, int] | None = None
     for ends in snapshots:
         if least is None:
