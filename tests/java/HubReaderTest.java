@@ -56,6 +56,17 @@ class HubReaderTest {
     }
 
     @Test
+    void aTopicOfWhichNothingComesIsLeftOutWhenTheOthersAreRead() {
+        Map<TopicPartition, long[]> ranges = new HashMap<>(
+            Map.of(ONE, new long[] {0, 3}, OTHER, new long[] {0, 4}, TWO, new long[] {0, 1}));
+        assertEquals(6, read(ranges, unread, 300_000_000L));
+        assertEquals(
+            Map.of("orders", "the leader of partition 1 shows none of its records: does it hang?"),
+            unread);
+        assertTrue(hub.reader().closed());
+    }
+
+    @Test
     void allElseIsThrownAndSoAreTheseWhereNoTopicMayBeMissing() {
         hub.damaged.put(ONE, 1L);
         assertThrows(KafkaException.class, () -> read(null));
@@ -67,6 +78,11 @@ class HubReaderTest {
     private long read(Map<String, String> leftOut) {
         Map<TopicPartition, long[]> ranges = new HashMap<>(
             Map.of(ONE, new long[] {0, 3}, OTHER, new long[] {0, 2}, TWO, new long[] {0, 1}));
+        return read(ranges, leftOut, 60_000_000_000L);
+    }
+
+    private long read(
+        Map<TopicPartition, long[]> ranges, Map<String, String> leftOut, long silenceNanos) {
         return HubReader.read(
             ()
                 -> hub.open(Map.of()),
@@ -75,6 +91,7 @@ class HubReaderTest {
                 -> false,
             (tp, record)
                 -> found.add(tp + "@" + record.offset()),
-            leftOut);
+            leftOut,
+            silenceNanos);
     }
 }

@@ -21,6 +21,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /** Reads parts of hub partitions to their ends, with one consumer. */
 final class HubReader {
     private static final long SILENCE_NANOS = 60_000_000_000L;
+    /** The same where a topic may be left out: a leader that hangs is not to hold up the others. */
+    private static final long LEFT_NANOS = 10_000_000_000L;
     private static final Duration POLL = Duration.ofMillis(200);
 
     private HubReader() {}
@@ -34,12 +36,12 @@ final class HubReader {
         Map<TopicPartition, long[]> ranges,
         BooleanSupplier cancelled,
         BiConsumer<TopicPartition, ConsumerRecord<byte[], byte[]>> take) {
-        return read(() -> consumer(settings), ranges, cancelled, take, null);
+        return read(() -> consumer(settings), ranges, cancelled, take, null, SILENCE_NANOS);
     }
 
     /**
-     * The same, where a topic that cannot be read is left out: it is put into `unread`, with the
-     * reason and the fix. Throws all else.
+     * The same, where a topic that cannot be read, or of which nothing comes, is left out: it is
+     * put into `unread`, with the reason and the fix. Throws all else.
      */
     static long read(
         Supplier<? extends Consumer<byte[], byte[]>> open,
@@ -47,6 +49,16 @@ final class HubReader {
         BooleanSupplier cancelled,
         BiConsumer<TopicPartition, ConsumerRecord<byte[], byte[]>> take,
         Map<String, String> unread) {
+        return read(open, ranges, cancelled, take, unread, LEFT_NANOS);
+    }
+
+    static long read(
+        Supplier<? extends Consumer<byte[], byte[]>> open,
+        Map<TopicPartition, long[]> ranges,
+        BooleanSupplier cancelled,
+        BiConsumer<TopicPartition, ConsumerRecord<byte[], byte[]>> take,
+        Map<String, String> unread,
+        long silenceNanos) {
         long read = 0;
         long heard = System.nanoTime();
         try (Consumer<byte[], byte[]> hub = open.get()) {
@@ -80,8 +92,18 @@ final class HubReader {
                 }
                 if (news || !polled.isEmpty()) {
                     heard = System.nanoTime();
-                } else if (System.nanoTime() - heard > SILENCE_NANOS) {
-                    throw new IllegalStateException("the hub has answered nothing for a minute");
+                } else if (System.nanoTime() - heard > silenceNanos) {
+                    if (unread == null) {
+                        throw new IllegalStateException(
+                            "the hub has answered nothing for a minute");
+                    }
+                    ranges.keySet().forEach(
+                        tp
+                        -> unread.put(
+                            tp.topic(),
+                            "the leader of partition " + tp.partition()
+                                + " shows none of its records: does it hang?"));
+                    ranges.clear();
                 }
             }
         }

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for_all
 from typing import Any, cast
 
 from confluent_kafka import (
@@ -28,6 +30,7 @@ from aggregator.kafka.admin.client_errors import (
 )
 from aggregator.kafka.admin.offsets import (
     Answers,
+    Leaders,
     PartitionOffsets,
     brokers_away,
     controller_away,
@@ -51,9 +54,16 @@ from aggregator.model.values import ClusterFacts, TopicPartition
 KNOCK_SECONDS = 1.0
 """To see whether a broker answers at all. One that does not within that leads nothing."""
 
+PATIENCE_SECONDS = 1.0
+"""After so long without all answers it is looked at whether a leader answers anything at all."""
+
 _SPECS: Any = OffsetSpec  # these two have no types
 _EARLIEST: OffsetSpec = _SPECS.earliest()
 _LATEST: OffsetSpec = _SPECS.latest()
+
+
+class _HungError(Exception):
+    """Leaders of what was asked for answer nothing; no other partition is to wait for them."""
 
 
 class ClusterAdmin(Calls):
@@ -231,6 +241,20 @@ class ClusterAdmin(Calls):
     ) -> list[Answers]:
         """For each spec the answer of each partition, or its error; as the source is read."""
         wanted = list(partitions)
+        try:
+            return self._listed(wanted, specs, end, timeout, isolation)
+        except _HungError:
+            # Those that hang are left out now.
+            return self._listed(wanted, specs, end, timeout, isolation)
+
+    def _listed(
+        self,
+        wanted: Collection[TopicPartition],
+        specs: Sequence[OffsetSpec],
+        end: float,
+        timeout: float,
+        isolation: IsolationLevel | None,
+    ) -> list[Answers]:
         absent = self._without_leader(wanted, end)
         asked = [tp for tp in wanted if tp not in absent]
         if wanted and not asked:
@@ -267,13 +291,36 @@ class ClusterAdmin(Calls):
             return {}
         leaders = self.client.leaders()
         if self._leaders_doubted:
-            cluster = self.metadata(_left(end))
-            self._away = brokers_away(cluster, wanted, KNOCK_SECONDS, tls=self._tls)
-            leaders = leaders_of(cluster, self._away)
+            leaders = self._leaders_that_answer(wanted, end)
         elif leaders is None or without_leader(leaders, wanted):
             # There may be one by now.
             leaders = leaders_of(self.metadata(_left(end)))
         return without_leader(leaders, wanted)
+
+    def _leaders_that_answer(self, wanted: Collection[TopicPartition], end: float) -> Leaders:
+        cluster = self.metadata(_left(end))
+        self._away = brokers_away(cluster, wanted, KNOCK_SECONDS, tls=self._tls)
+        return leaders_of(cluster, self._away)
+
+    def _raise_if_hung(
+        self,
+        wanted: Collection[TopicPartition],
+        asked: Iterable[Mapping[TopicPartition, Future[Any]]],
+        end: float,
+    ) -> None:
+        """Look, a moment after a question, whether leaders that have not answered yet ever will.
+
+        librdkafka gives no answer of one leader before it has that of all. When that is known
+        already, those that hang were not asked.
+        """
+        if self._leaders_doubted:
+            return
+        futures = [it for own in asked for it in own.values()]
+        if wait_for_all(futures, min(PATIENCE_SECONDS, _left(end))).not_done:
+            self._leaders_that_answer(wanted, end)
+            self._leaders_doubted = bool(self._away)
+            if self._away:
+                raise _HungError
 
     def _ask_offsets(
         self,
@@ -296,6 +343,7 @@ class ClusterAdmin(Calls):
                 )
                 own = {TopicPartition(tp.topic, tp.partition): it for tp, it in futures.items()}
                 asked.append(own)
+            self._raise_if_hung(part, asked, end)
             for found, own in zip(answers, asked, strict=True):
                 found |= self.wait(own, timeout, end)
             end = time.monotonic() + timeout

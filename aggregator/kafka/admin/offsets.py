@@ -11,7 +11,9 @@ import socket
 import ssl
 import struct
 from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
@@ -26,6 +28,8 @@ CLIENT_SETTINGS = {"metadata.max.age.ms": "900000"}
 
 Answers = Mapping[TopicPartition, Any | Exception]
 
+MOST_AT_ONCE = 32
+"""Brokers that are asked at once whether they answer."""
 API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 0, -1)
 """Kafka's request for ApiVersions, version 0: a broker answers it before any login."""
 
@@ -76,8 +80,12 @@ def brokers_away(
     request times out, which keeps a core busy. A leader that hangs costs the whole timeout as well,
     and its system accepts connections. So it is asked whether anybody answers there.
     """
-    leaders = {_leader(cluster, tp) for tp in partitions} & cluster.brokers.keys()
-    return frozenset(it for it in leaders if _is_away(cluster.brokers[it], seconds, tls=tls))
+    leaders = sorted({_leader(cluster, tp) for tp in partitions} & cluster.brokers.keys())
+    if not leaders:
+        return frozenset()
+    with ThreadPoolExecutor(min(MOST_AT_ONCE, len(leaders))) as pool:
+        away = pool.map(lambda it: _is_away(cluster.brokers[it], seconds, tls=tls), leaders)
+        return frozenset(compress(leaders, away))
 
 
 def controller_away(cluster: ClusterMetadata, seconds: float, *, tls: bool) -> bool:
