@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from aggregator.config.schema import Config
 from aggregator.extras.embedded.cluster import EmbeddedCluster
 from aggregator.extras.embedded.topics import ONCE, admin, create_topic, end_offsets, produce
 from aggregator.features.groups.cutover import translate_group
 from aggregator.features.groups.hub_offsets import ApplyRules
+from aggregator.model.values import SourcePartition
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from support.application import SHORT_BATCHES, application
 from support.changing import alter_topic, create_at
 from support.groups import commit_at
@@ -70,6 +73,13 @@ def without_third(cluster: EmbeddedCluster, topic: str, in_sync: list[int]) -> I
         cluster.brokers[2].start()
 
 
+def committed(config: Config, topic: str) -> int:
+    """The position of a topic's only partition, as a start would find it."""
+    table = CheckpointTable.open(config.checkpoint.path)
+    assert table is not None
+    return table.load().positions[SourcePartition("eu", topic, 0)]
+
+
 @pytest.mark.timeout(600)
 def test_a_hub_partition_without_leader_holds_up_no_other_topic_at_a_batch_end(
     source_a: EmbeddedCluster, hub3: ProxiedCluster, tmp_path: Path, unique: str
@@ -105,6 +115,9 @@ def test_a_hub_partition_without_leader_holds_up_no_other_topic_at_a_batch_end(
             commit_at(source_a.bootstrap_servers, unique, topic, {0: 100})
         with without_third(hub3, ill, []):
             meanwhile = silence()
+            # What has come so far is committed, though its task waits for the other topic.
+            (written,) = end_offsets(source_a.bootstrap_servers, well).values()
+            wait_for(lambda: committed(config, well) >= written, "its position is committed")
             moved = translate_group(config, unique, None, ApplyRules(), SECONDS, LOG.warning)
         # A group's place in one hub topic does not depend on another one.
         assert moved.topics == (well,)

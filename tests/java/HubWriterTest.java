@@ -311,6 +311,26 @@ class HubWriterTest {
     }
 
     @Test
+    void aPlaceThatGivesNoAnswerForAWhileIsNamedWithThoseThatWaitForIt() {
+        send(0, "a", NOW, 7);
+        send(1, "x", NOW, 8);
+        writer.look(NOW);
+        writer.tick();
+        send(0, "held", NOW, 6);
+        tickFor(1, false);
+        assertEquals(new BitSet(), writer.silent());
+        tickFor(2, false);
+        assertEquals(BitSet.valueOf(new long[] {3}), writer.silent());
+        usual.completeNext();
+        tickFor(1, false);
+        BitSet second = BitSet.valueOf(new long[] {2});
+        assertEquals(second, writer.silent());
+        assertEquals(BitSet.valueOf(new long[] {1 << 8}), writer.partsOf(second));
+        BitSet both = BitSet.valueOf(new long[] {3});
+        assertEquals(BitSet.valueOf(new long[] {1 << 6 | 1 << 7 | 1 << 8}), writer.partsOf(both));
+    }
+
+    @Test
     void whatIsStuckIsLeftAndAllElseGoesByAnotherProducer() {
         send(0, "a", NOW, 7);
         usual.completeNext();

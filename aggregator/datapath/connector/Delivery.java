@@ -88,6 +88,6 @@ final class Delivery extends HubWriter.Sent {
 
     @Override
     void lost() {
-        epoch.lose(count);
+        epoch.lose(place, count);
     }
 }

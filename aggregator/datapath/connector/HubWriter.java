@@ -133,6 +133,8 @@ final class HubWriter {
     private static final long DRAIN_NANOS = 400_000_000L;
     private static final long STUCK_TIMEOUTS = 4;
     private static final long STUCK_RISE_MS = 4_000;
+    /** Report points wait for an answer so long. */
+    private static final long SILENT_MS = 2_000;
     /** Until what the hub has refused for a moment is sent again. */
     private static final long AGAIN_MS = 1_000;
 
@@ -177,6 +179,7 @@ final class HubWriter {
         places = new HubPlace[spec.placeTopics.size()];
         for (int i = 0; i < places.length; i++) {
             places[i] = new HubPlace();
+            places[i].waitsFrom = nowMs;
         }
         buffer = number(spec.producer, "buffer.memory", 33_554_432);
         chunk = number(spec.producer, "batch.size", 16_384);
@@ -252,6 +255,24 @@ final class HubWriter {
             }
         }
         return null;
+    }
+
+    /** After `tick`: the places of which nothing was answered for a while. */
+    BitSet silent() {
+        BitSet silent = new BitSet();
+        for (int i = 0; i < places.length; i++) {
+            if (!places[i].isEmpty() && now - places[i].waitsFrom > SILENT_MS) {
+                silent.set(i);
+            }
+        }
+        return silent;
+    }
+
+    /** The source partitions of what is on its way to these places or held for them, and more. */
+    BitSet partsOf(BitSet places) {
+        BitSet parts = new BitSet();
+        places.stream().forEach(i -> parts.or(this.places[i].parts));
+        return parts;
     }
 
     /**

@@ -276,7 +276,7 @@ final class LaneTask {
         long timestamp = cursor.timestamp < 0 ? now() : cursor.timestamp;
         batches.append(place, cursor, timestamp, origin, this::begin)
             .add(at, cursor.timestamp, null);
-        points.sending();
+        points.sending(place);
         sent(part, size);
         return true;
     }
@@ -512,6 +512,10 @@ final class LaneTask {
         if (stuck != null) {
             leave(stuck);
         }
+        BitSet silent = hub.silent();
+        if (!silent.isEmpty()) {
+            points.pass(silent, hub.partsOf(silent));
+        }
         nextPoint = nanos + POINT_NANOS;
         if (orders.end && !ended) {
             ended = points.settled();
@@ -573,7 +577,7 @@ final class LaneTask {
             long sentAs = timestamp < 0 ? now() : timestamp;
             batches.append(place, sentAs, key, value, headers, this::begin)
                 .add(feed.part, timestamp, claim);
-            points.sending();
+            points.sending(place);
             return;
         }
         // A record without a timestamp (-1) cannot be sent so: it gets the time of arrival.
@@ -586,7 +590,7 @@ final class LaneTask {
             headers);
         Delivery delivery = begin(place);
         delivery.add(feed.part, timestamp, claim);
-        points.sending();
+        points.sending(place);
         int bytes = RECORD_OVERHEAD_BYTES + size(key) + size(value);
         hub.send(place, new HubWriter.RecordLoad(to, bytes), timestamp, delivery);
     }

@@ -15,6 +15,8 @@ import java.util.concurrent.atomic.AtomicLong;
  * was sent later, so per hub partition it lies at or behind the highest acknowledged offset of the
  * epochs that are covered, and at or behind the hub snapshot that was known when the epoch closed.
  *
+ * <p>While hub partitions give no answer, what goes elsewhere need not wait: see `pass`.
+ *
  * <p>The task's thread sends and closes, those of its producers acknowledge; `settle` may be called
  * by any.
  */
@@ -23,7 +25,12 @@ final class Points {
     static final class Epoch {
         private final AtomicLong acknowledged = new AtomicLong();
         private final long[] ends;
+        /** Records by their places: sent by the task's thread, answered or lost. */
+        private final long[] sentTo;
+        private final long[] answered;
         private long sent;
+        /** Of the last epoch whose point it is: they count up. */
+        private long number;
         private long[] positions;
         private Feed.State[] states;
         private long snapshot;
@@ -33,6 +40,8 @@ final class Points {
 
         private Epoch(int places) {
             ends = new long[places];
+            sentTo = new long[places];
+            answered = new long[places];
         }
 
         /** By a producer's thread, one for a place: the NEXT hub offset, below 1 if unknown. */
@@ -45,7 +54,8 @@ final class Points {
             if (end > ends[place]) {
                 ends[place] = end;
             }
-            // Publishes `ends`. A task has two producers, each with a thread of its own.
+            answered[place] += records;
+            // Publishes both. A task has two producers, each with a thread of its own.
             acknowledged.getAndAdd(records);
         }
 
@@ -53,12 +63,29 @@ final class Points {
             return acknowledged.get() == sent;
         }
 
+        /** Whether nothing but records for these places waits for an answer. */
+        private boolean isDoneBut(BitSet places) {
+            if (isDone()) {
+                return true;
+            }
+            for (int i = places.nextClearBit(0); i < sentTo.length;
+                 i = places.nextClearBit(i + 1)) {
+                if (answered[i] != sentTo[i]) {
+                    return false;
+                }
+            }
+            return true;
+        }
+
         /** By the task's thread: some of its records are lost, and their partitions given up. */
-        void lose(int records) {
+        void lose(int place, int records) {
+            answered[place] += records;
             acknowledged.getAndAdd(records);
         }
 
-        private void note(long[] positions, Feed.State[] states, long snapshot, long nowMs) {
+        private void note(
+            long number, long[] positions, Feed.State[] states, long snapshot, long nowMs) {
+            this.number = number;
             this.positions = positions.clone();
             this.states = states.clone();
             this.snapshot = snapshot;
@@ -67,7 +94,7 @@ final class Points {
 
         /** What only waits for this one holds when this one does: it is the point of both. */
         private void cover(Epoch done) {
-            note(done.positions, done.states, done.snapshot, done.closedAtMs);
+            note(done.number, done.positions, done.states, done.snapshot, done.closedAtMs);
             if (covered == null) {
                 covered = new long[ends.length];
             }
@@ -91,6 +118,9 @@ final class Points {
     private Point newest;
     /** Where partitions were given up; below 0 for all others. */
     private final long[] given;
+    /** Up to which epoch the newest point has what each partition has sent. */
+    private final long[] passed;
+    private long epochs;
 
     Points(long[] positions, Feed.State[] states, int places, long snapshot, long nowMs) {
         this(positions, states, places, snapshot, nowMs, MANY);
@@ -101,13 +131,15 @@ final class Points {
         this.many = many;
         this.open = new Epoch(places);
         given = new long[positions.length];
+        passed = new long[positions.length];
         Arrays.fill(given, -1);
         this.newest =
             new Point(0, positions.clone(), states.clone(), new long[places], snapshot, nowMs);
     }
 
     /** By the task's thread, before it sends a record: the epoch to acknowledge it in. */
-    Epoch sending() {
+    Epoch sending(int place) {
+        open.sentTo[place]++;
         open.sent++;
         return open;
     }
@@ -137,7 +169,7 @@ final class Points {
      * one partition, epochs become no more by time alone: only those wait of which it has records.
      */
     void close(long[] positions, Feed.State[] states, long snapshot, long nowMs) {
-        open.note(capped(positions), states, snapshot, nowMs);
+        open.note(++epochs, capped(positions), states, snapshot, nowMs);
         synchronized (closed) {
             Epoch last = closed.peekLast();
             if (last != null && open.sent == 0) {
@@ -185,18 +217,59 @@ final class Points {
                 long[] ends = newest.ends.clone();
                 raise(ends, head.ends);
                 raise(ends, head.covered);
-                newest = new Point(
-                    newest.number + 1,
-                    head.positions,
-                    head.states,
-                    ends,
-                    head.snapshot,
-                    head.closedAtMs);
+                newest = point(head, new BitSet(), ends, head.snapshot, head.closedAtMs);
                 closed.pollFirst();
                 head = closed.peekFirst();
             }
             return newest;
         }
+    }
+
+    /**
+     * By the task's thread: these places give no answer, and no other partition than these has
+     * anything on its way there. So the others go on to the last epoch of which all else has its
+     * answer. The bound stays that of the newest point, which is lower: what the point does not
+     * cover of these partitions was sent after that one.
+     */
+    void pass(BitSet silent, BitSet parts) {
+        synchronized (closed) {
+            settle();
+            Epoch last = null;
+            for (Epoch each : closed) {
+                if (!each.isDoneBut(silent)) {
+                    break;
+                }
+                last = each;
+            }
+            if (last != null && hasNews(last, parts)) {
+                newest = point(last, parts, newest.ends, newest.snapshot, newest.atMs);
+            }
+        }
+    }
+
+    private boolean hasNews(Epoch epoch, BitSet but) {
+        for (int i = but.nextClearBit(0); i < passed.length; i = but.nextClearBit(i + 1)) {
+            boolean later = epoch.number > passed[i];
+            if (later && epoch.positions[i] != newest.positions[i]
+                || later && epoch.states[i] != newest.states[i]) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** The newest point, with what an epoch says of all partitions but these, if it is later. */
+    private Point point(Epoch epoch, BitSet but, long[] ends, long snapshot, long atMs) {
+        long[] positions = newest.positions.clone();
+        Feed.State[] states = newest.states.clone();
+        for (int i = but.nextClearBit(0); i < passed.length; i = but.nextClearBit(i + 1)) {
+            if (epoch.number >= passed[i]) {
+                positions[i] = epoch.positions[i];
+                states[i] = epoch.states[i];
+                passed[i] = epoch.number;
+            }
+        }
+        return new Point(newest.number + 1, positions, states, ends, snapshot, atMs);
     }
 
     /** How many epochs wait for acknowledgements. */
