@@ -133,7 +133,7 @@ final class HubWriter {
     private static final long DRAIN_NANOS = 400_000_000L;
     private static final long STUCK_TIMEOUTS = 4;
     private static final long STUCK_RISE_MS = 4_000;
-    /** Report points wait for an answer so long. */
+    /** How long report points wait for an answer. */
     private static final long SILENT_MS = 2_000;
     /** Until what the hub has refused for a moment is sent again. */
     private static final long AGAIN_MS = 1_000;

@@ -227,7 +227,7 @@ final class Points {
 
     /**
      * By the task's thread: these places give no answer, and no other partition than these has
-     * anything on its way there. So the others go on to the last epoch of which all else has its
+     * anything on its way there. So the others advance to the last epoch of which all else has its
      * answer. The bound stays that of the newest point, which is lower: what the point does not
      * cover of these partitions was sent after that one.
      */

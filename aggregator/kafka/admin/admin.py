@@ -55,7 +55,7 @@ KNOCK_SECONDS = 1.0
 """To see whether a broker answers at all. One that does not within that leads nothing."""
 
 PATIENCE_SECONDS = 1.0
-"""After so long without all answers it is looked at whether a leader answers anything at all."""
+"""After this long without all answers it is looked at whether a leader answers anything at all."""
 
 _SPECS: Any = OffsetSpec  # these two have no types
 _EARLIEST: OffsetSpec = _SPECS.earliest()
@@ -63,7 +63,7 @@ _LATEST: OffsetSpec = _SPECS.latest()
 
 
 class _HungError(Exception):
-    """Leaders of what was asked for answer nothing; no other partition is to wait for them."""
+    """Leaders of what was asked for answer nothing; no other partition waits for them."""
 
 
 class ClusterAdmin(Calls):
