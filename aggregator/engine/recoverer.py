@@ -43,7 +43,7 @@ from aggregator.plan.positions.recovery import (
     recovered_positions,
 )
 from aggregator.plan.positions.start import Gap, GapKind, is_same_log
-from aggregator.store.checkpoint.past_commits import Past, fitting
+from aggregator.store.checkpoint.past_commits import Past, ProvenBound, fitting
 from aggregator.store.checkpoint.start_state import least_ends
 from aggregator.store.gaps import GapTable
 
@@ -226,13 +226,16 @@ class Recovery:
         """Where partitions of which the hub has lost something are set back to, by the history."""
         if not lost:
             return {}
-        state, place = self._observer.state, config.checkpoint
+        state, place, hub_id = self._observer.state, config.checkpoint, plan.hub.cluster_id
+
+        def holds(sp: SourcePartition, bound: ProvenBound) -> bool:
+            return has_all(fitting(bound, hub_id, {}).hub_ends, lost[sp], hub_logs)
+
         past = Past(place.path, place.storage_options, {sp: state.entries[sp].log for sp in lost})
         targets = {sp: begin[sp] for sp in lost}
-        proven = past.held(targets, lambda sp, bound: has_all(bound.hub_ends, lost[sp], hub_logs))
+        proven = past.held(targets, holds)
         back = {sp: proven.get(sp, at) for sp, at in {**targets, **past.lowest()}.items()}
         bounds = past.bounds(back)
-        hub_id = plan.hub.cluster_id
         topics = sorted(set().union(*lost.values()))
         offsets = sum(at - back[sp] for sp, at in targets.items())
         words = (
