@@ -162,8 +162,8 @@ def test_a_hub_leader_that_hangs_at_a_start_costs_only_what_is_written_there(
         shutil.rmtree(tmp_path / "state")
         write()
         begins = time.monotonic()
-        stack.enter_context(run_in_background(config, waits=False))
-        wait_until_topic_has(first, well, count)
+        running = stack.enter_context(run_in_background(config, waits=False))
+        running.wait_for(lambda: end_offsets(first, well)[0] >= count, "its records are copied")
         return time.monotonic() - begins
 
     with ExitStack() as stack:

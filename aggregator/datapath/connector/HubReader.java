@@ -60,6 +60,8 @@ final class HubReader {
         Map<String, String> unread,
         long silenceNanos) {
         long read = 0;
+        // A client may ask a broker that hangs first of all; then nothing comes for half a minute.
+        long patience = SILENCE_NANOS;
         long heard = System.nanoTime();
         try (Consumer<byte[], byte[]> hub = open.get()) {
             hub.assign(ranges.keySet());
@@ -91,8 +93,9 @@ final class HubReader {
                     hub.assign(ranges.keySet());
                 }
                 if (news || !polled.isEmpty()) {
+                    patience = silenceNanos;
                     heard = System.nanoTime();
-                } else if (System.nanoTime() - heard > silenceNanos) {
+                } else if (System.nanoTime() - heard > patience) {
                     if (unread == null) {
                         throw new IllegalStateException(
                             "the hub has answered nothing for a minute");

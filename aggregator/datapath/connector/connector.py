@@ -38,6 +38,8 @@ SAMPLE_SETTINGS = {
     "max.partition.fetch.bytes": "32768",
     "fetch.max.bytes": "8388608",
 }
+TRIES = 4
+"""How many brokers a client may ask for leaders, one after the other, when some of them hang."""
 LIMIT_FACTOR = 6
 """A source that answers now and then is waited for this many times as long as a silent one."""
 
@@ -250,8 +252,9 @@ class Connector:
         one that keeps no epochs is left out. `consumer` are the hub's settings for a Java consumer.
         ClusterError when nothing is answered.
         """
+        tries = {"request.timeout.ms": str(max(1_000, round(timeout * 1000 / TRIES)))}
         spec = {
-            "consumer": {**consumer, **TAIL_SETTINGS},
+            "consumer": {**consumer, **TAIL_SETTINGS, **tries},
             "partitions": [list(tp) for tp in sorted(partitions)],
             "millis": round(timeout * 1000),
         }

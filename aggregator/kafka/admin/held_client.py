@@ -18,6 +18,8 @@ from aggregator.kafka.admin.client_errors import is_local
 from aggregator.kafka.admin.offsets import KNOWN_SECONDS, Leaders, leaders_of
 
 RETRY_SECONDS = 0.1
+FIRST_TRY = 0.3
+"""The part of its time for which a question for metadata waits for the broker that it chose."""
 
 
 class _Held:
@@ -87,16 +89,19 @@ class ClientHandle:
         end = time.monotonic() + timeout
 
         def ask() -> None:
+            # A broker that hangs may be asked first; another try may choose another one.
+            seconds = timeout * FIRST_TRY
             while not answer.done():
                 try:
                     with self._using() as held:
-                        answer.set_result(held.learn(timeout))
+                        answer.set_result(held.learn(seconds))
                 except Exception as error:
                     # A connection that failed is made again, as for every other request.
                     if not is_local(error) or time.monotonic() >= end:
                         answer.set_exception(error)
                     else:
                         time.sleep(RETRY_SECONDS)
+                        seconds = max(RETRY_SECONDS, end - time.monotonic())
 
         threading.Thread(target=ask, daemon=True, name="kafka-admin-metadata").start()
         return answer
