@@ -244,7 +244,9 @@ class ClusterAdmin(Calls):
         try:
             return self._listed(wanted, specs, end, timeout, isolation)
         except _HungError:
-            # Those that hang are left out now.
+            # Those that hang are left out now. The client might ask them by itself for leaders, as
+            # it is connected to them; another one is not.
+            self.client.renew()
             return self._listed(wanted, specs, end, timeout, isolation)
 
     def _listed(
