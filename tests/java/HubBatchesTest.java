@@ -237,7 +237,7 @@ class HubBatchesTest {
             byte[] key = random.nextInt(9) == 0 ? null : new byte[] {1, (byte) i};
             batches.append(place, timestamp, key, value, headers, this::begin)
                 .add(part, timestamp, null);
-            points.sending();
+            points.sending(place);
             positions[part]++;
             expected.get(place).add(text(timestamp, key, value, headers.toArray()));
         }
