@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -128,47 +127,6 @@ def test_a_hub_partition_without_leader_holds_up_no_other_topic_at_a_batch_end(
     assert catch_up(config).exit_code == 0
     for topic in (well, ill):
         assert_copied({"eu": (source_a.bootstrap_servers, topic)}, (hub3.admin_servers, topic), 500)
-
-
-@pytest.mark.timeout(600)
-def test_a_hub_leader_that_hangs_at_a_start_costs_only_what_is_written_there(
-    source_a: EmbeddedCluster, hub3: ProxiedCluster, tmp_path: Path, unique: str
-) -> None:
-    """Nothing is known of the hub: it is asked, and read."""
-    well, ill = topics = [f"{unique}.{it}" for it in ("well", "ill")]
-    create_at(hub3, well, [1])
-    create_at(hub3, ill, [3])
-    config = make_config(
-        hub3,
-        tmp_path / "state",
-        {"eu": source(source_a, f"{unique}[.].*")},
-        topics={"sync_configs": False},
-        api={"listen": "off"},
-    )
-
-    def write() -> None:
-        for topic in topics:
-            produce(source_a.bootstrap_servers, topic, records(100))
-
-    for topic in topics:
-        create_topic(source_a.bootstrap_servers, topic, partitions=1)
-    write()
-    assert catch_up(config).exit_code == 0
-    shutil.rmtree(tmp_path / "state")
-    write()
-    hub3.brokers[2].pause()
-    try:
-        with run_in_background(config) as running:
-            waiting = [it for it in running.events if it.kind == "recovery_waits"]
-            assert {it.fields["hub_topic"] for it in waiting} == {ill}
-            assert {it.topic for it in running.status.partitions if it.lane} == {well}
-            hub3.brokers[2].resume()
-            for topic in topics:
-                wait_until_topic_has(hub3.admin_servers, topic, 200)
-    finally:
-        hub3.brokers[2].resume()
-    for topic in topics:
-        assert_copied({"eu": (source_a.bootstrap_servers, topic)}, (hub3.admin_servers, topic), 200)
 
 
 @pytest.mark.timeout(600)
