@@ -16,6 +16,7 @@ import org.apache.kafka.clients.producer.internals.BatchDoor;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.record.CompressionType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -42,6 +43,7 @@ public final class BatchLoop {
     private final Semaphore buffer;
     private final BatchCursor cursor = new BatchCursor();
     private final BatchBuilder[] open;
+    private final CompressionEstimate estimate;
     private final Map<TopicPartition, OriginBytes> origins = new HashMap<>();
 
     private BatchLoop(
@@ -60,6 +62,7 @@ public final class BatchLoop {
         producer.forEach((name, value) -> settings.put((String) name, (String) value));
         compression = HubBatches.compression(settings);
         batchBytes = Integer.parseInt(settings.get("batch.size"));
+        estimate = new CompressionEstimate(batchBytes);
         buffer = new Semaphore(Integer.parseInt(settings.get("buffer.memory")));
         open = new BatchBuilder[partitions];
         BatchBuilder.Spares spares = new BatchBuilder.Spares();
@@ -114,7 +117,7 @@ public final class BatchLoop {
                 cursor.bytes, cursor.keyAt, cursor.keyLength, of.partition(), cursor.offset);
             int size = cursor.end - cursor.keyLengthAt
                 + origin.encode(cursor.offset, cursor.timestamp) + BatchBuilder.RECORD_OVERHEAD;
-            if (open[to].size() + size > batchBytes) {
+            if (open[to].size() + size > room()) {
                 send(to);
             }
             open[to].append(cursor, cursor.timestamp, origin);
@@ -125,16 +128,22 @@ public final class BatchLoop {
         if (open[to].isEmpty()) {
             return;
         }
-        BatchBuilder.Batch batch = open[to].finish(compression);
-        int bytes = batch.bytes().remaining();
-        buffer.acquireUninterruptibly(bytes);
-        door.send(
-            new TopicPartition(topic, to), batch.bytes(), batch.count(), (metadata, error) -> {
+        TopicPartition name = new TopicPartition(topic, to);
+        for (BatchBuilder.Batch batch : open[to].finish(compression, batchBytes)) {
+            int bytes = batch.bytes().remaining();
+            estimate.learn(batch.gathered(), bytes);
+            buffer.acquireUninterruptibly(bytes);
+            door.send(name, batch.bytes(), batch.count(), (metadata, error) -> {
                 buffer.release(bytes);
                 if (error != null) {
                     end(error);
                 }
             });
+        }
+    }
+
+    private int room() {
+        return compression.type() == CompressionType.NONE ? batchBytes : estimate.room();
     }
 
     private static void end(Exception failed) {

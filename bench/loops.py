@@ -59,16 +59,23 @@ def _loop_with_origin(job: Job) -> list[str]:
     return _loop(job, "--origin")
 
 
-def _batch_loop(job: Job) -> list[str]:
-    # Compiled, as what it uses of the connector is private to its package.
-    classes = job.folder / "classes"
+def compile_batch_loop(classes: Path) -> list[Path]:
+    """Compile the batch loop into a folder, against the connector; returns its class path.
+
+    What it uses of the connector is private to its package, so no source file is run.
+    """
     (compiler,) = jars("compiler")
     spark = spark_jars()
     codecs = [jar for name in CODECS for jar in spark[0].parent.glob(f"{name}-*.jar")]
     class_path = [connector_jar(), *jars("spark"), *spark, *codecs]
     compile_java(java_command(), compiler, class_path, [HERE / "BatchLoop.java"], classes)
+    return [classes, *class_path]
+
+
+def _batch_loop(job: Job) -> list[str]:
+    class_path = compile_batch_loop(job.folder / "classes")
     program = ["aggregator.connector.BatchLoop", job.topic, str(job.work.hub_partitions)]
-    return [*java(job, [classes, *class_path]), *program, *_clients(job)]
+    return [*java(job, class_path), *program, *_clients(job)]
 
 
 def _franz_loop(job: Job) -> list[str]:

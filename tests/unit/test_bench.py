@@ -18,6 +18,7 @@ from bench.hub_log import batches_of
 from bench.job import Job
 from bench.line import turned
 from bench.load import Values
+from bench.loops import compile_batch_loop
 from bench.measure import (
     FRANZ_LOOP,
     LOOP,
@@ -253,3 +254,9 @@ def test_batches_are_counted_as_the_hub_keeps_them(tmp_path: Path) -> None:
         "bytes_per_record": 2085 / 8,
     }
     assert batches_of(tmp_path / "data", "payments").figures() == {}
+
+
+@pytest.mark.slow
+def test_the_batch_loop_is_made_of_the_connector_as_it_is(tmp_path: Path) -> None:
+    compile_batch_loop(tmp_path)
+    assert (tmp_path / "aggregator" / "connector" / "BatchLoop.class").is_file()
