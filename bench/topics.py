@@ -244,6 +244,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("docs/results"), help="folder")
     parser.add_argument("--log", type=Path, help="where to keep the log of the run")
     given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
     found = measure(given.topics, given.partitions, given.log)
     page = given.out / f"{datetime.now(UTC):%Y-%m-%d}-topics.md"
     page.write_text(to_markdown(found, given.topics, given.partitions), "utf-8")
