@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from aggregator.datapath.connector.build import compile_java, connector_jar, spark_jars
+from aggregator.datapath.connector.build import codec_jars, compile_java, connector_jar, spark_jars
 from aggregator.datapath.jars import jars, java_command
 from aggregator.model.errors import AggregatorError
 from aggregator.plan.lanes.memory import DEFAULT_HEAP
@@ -16,8 +16,6 @@ from bench.job import BY_SIGTERM, CONSUMER, PRODUCER, Job, Tool, java, producer,
 from bench.measure import BATCH_LOOP, FRANZ_LOOP, LOOP, LOOP_ORIGIN, STOCK_SPARK
 
 HERE = Path(__file__).parent
-CODECS = ("lz4-java", "snappy-java", "zstd-jni")
-"""Of the jars inside pyspark, those that Kafka's clients compress with."""
 SPARK_SETS = frozenset({"auto.offset.reset", "key.serializer", "value.serializer"})
 """What Spark's reader and writer set themselves and refuse to be given."""
 
@@ -65,9 +63,7 @@ def compile_batch_loop(classes: Path) -> list[Path]:
     What it uses of the connector is private to its package, so no source file is run.
     """
     (compiler,) = jars("compiler")
-    spark = spark_jars()
-    codecs = [jar for name in CODECS for jar in spark[0].parent.glob(f"{name}-*.jar")]
-    class_path = [connector_jar(), *jars("spark"), *spark, *codecs]
+    class_path = [connector_jar(), *jars("spark"), *spark_jars(), *codec_jars()]
     compile_java(java_command(), compiler, class_path, [HERE / "BatchLoop.java"], classes)
     return [classes, *class_path]
 

@@ -165,10 +165,12 @@ class Recovery:
         """What `recover` does, of partitions of which the hub shows all that it holds."""
         state, look = self._observer.state, command.look
         begin = self._observer.positions.only(command.partitions)
-        lost = self._lost(begin, look.plan, hub_logs)
+        own_ends = state.own_hub_ends(begin)
+        into = needed_topics(look.plan.routes, begin, {}, ())
+        lost = lost_topics(own_ends, into, hub_logs)
         held = self._held(begin, lost, config, look.plan, hub_logs)
         begin = begin.merged({sp: it.position for sp, it in held.items()})
-        own_ends = state.own_hub_ends(begin) | {sp: it.ends for sp, it in held.items()}
+        own_ends |= {sp: it.ends for sp, it in held.items()}
         bound = least_ends(own_ends.values()) | earlier
         known = replace(state.remembered(), positions=begin)
         logs = {
@@ -207,13 +209,6 @@ class Recovery:
             tail_found.found,
             silent=judged.silent,
         )
-
-    def _lost(
-        self, begin: Positions, plan: Plan, hub_logs: Mapping[TopicPartition, OffsetRange]
-    ) -> dict[SourcePartition, frozenset[str]]:
-        """The hub topics of each partition that hold less than its commit knows of."""
-        into = needed_topics(plan.routes, begin, {}, ())
-        return lost_topics(self._observer.state.own_hub_ends(begin), into, hub_logs)
 
     def _held(
         self,

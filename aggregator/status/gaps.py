@@ -37,13 +37,7 @@ def gap_status(record: GapRecord) -> GapStatus:
         record,
         gap.partition,
         gap,
-        cause=gap.kind,
-        from_offset=gap.start,
-        to_offset=gap.end,
-        cluster_id_then=gap.then.cluster,
-        cluster_id_now=gap.now.cluster,
-        topic_id_then=gap.then.topic,
-        topic_id_now=gap.now.topic,
+        **gap.as_columns(),
     )
 
 

@@ -160,13 +160,7 @@ def _row(record: GapRecord, seq: int, now: datetime) -> dict[str, Any]:
         gap=record.id,
         seq=seq,
         recorded_at=now,
-        cause=gap.kind,
-        from_offset=gap.start,
-        to_offset=gap.end,
-        cluster_id_then=gap.then.cluster,
-        cluster_id_now=gap.now.cluster,
-        topic_id_then=gap.then.topic,
-        topic_id_now=gap.now.topic,
+        **gap.as_columns(),
     )
     return ROWS.row(row)
 

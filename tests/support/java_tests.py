@@ -9,11 +9,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aggregator.datapath.connector.build import SHORT_LIVED, compile_java, connector_jar, spark_jars
+from aggregator.datapath.connector.build import (
+    SHORT_LIVED,
+    codec_jars,
+    compile_java,
+    connector_jar,
+    spark_jars,
+)
 from aggregator.datapath.jars import jars, java_command
 
-CODECS = ("lz4-java", "snappy-java", "zstd-jni")
-"""Of the jars inside pyspark, those that Kafka's clients compress with."""
 SOURCES = Path(__file__).parents[1] / "java"
 DEADLINE_SECONDS = 300
 
@@ -83,6 +87,4 @@ def printed_by(name: str, target: Path, given: str = "") -> list[str]:
 
 def _class_path() -> list[Path]:
     clients = [jar for jar in jars("spark") if jar.name.startswith("kafka-clients-")]
-    spark = spark_jars()
-    codecs = [jar for name in CODECS for jar in spark[0].parent.glob(f"{name}-*.jar")]
-    return [connector_jar(), *jars("java-tests"), *clients, *spark, *codecs]
+    return [connector_jar(), *jars("java-tests"), *clients, *spark_jars(), *codec_jars()]

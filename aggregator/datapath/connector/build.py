@@ -50,6 +50,8 @@ SPARK_JARS = (
 )
 """Of the jars inside pyspark, those that its API classes and ours are read with."""
 
+CODECS = ("lz4-java", "snappy-java", "zstd-jni")
+
 WARNINGS = (
     "allDeadCode,allOver-ann,charConcat,compareIdentical,conditionAssign,constructorName,dep-ann,"
     "deprecation,discouraged,emptyBlock,enumSwitch,fallthrough,fieldHiding,finalBound,finally,"
@@ -208,6 +210,15 @@ def spark_jars() -> list[Path]:
             raise JarsError(f"no {pattern} inside pyspark: install the pyspark package from PyPI")
         found += matching
     return found
+
+
+def codec_jars() -> list[Path]:
+    """The jars inside pyspark that Kafka's clients compress with, for a class path without Spark's.
+
+    `JarsError` when pyspark is not installed.
+    """
+    folder = spark_jars()[0].parent
+    return [jar for name in CODECS for jar in sorted(folder.glob(f"{name}-*.jar"))]
 
 
 def _names_to_use() -> list[str]:

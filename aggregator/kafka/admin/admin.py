@@ -241,22 +241,26 @@ class ClusterAdmin(Calls):
     ) -> list[Answers]:
         """For each spec the answer of each partition, or its error; as the source is read."""
         wanted = list(partitions)
+
+        def ask(some: Collection[TopicPartition]) -> list[Answers]:
+            return self._ask_offsets(some, specs, end, timeout, isolation)
+
         try:
-            return self._listed(wanted, specs, end, timeout, isolation)
+            return self._of_leaders(wanted, ask, end, timeout)
         except _HungError:
             # Those that hang are left out now. The client might ask them by itself for leaders, as
             # it is connected to them; another one is not.
             self.client.renew()
-            return self._listed(wanted, specs, end, timeout, isolation)
+            return self._of_leaders(wanted, ask, end, timeout)
 
-    def _listed(
+    def _of_leaders(
         self,
         wanted: Collection[TopicPartition],
-        specs: Sequence[OffsetSpec],
+        ask: Callable[[Collection[TopicPartition]], list[Answers]],
         end: float,
         timeout: float,
-        isolation: IsolationLevel | None,
     ) -> list[Answers]:
+        """What `ask` answers of partitions with a leader, and an error for each of the others."""
         absent = self._without_leader(wanted, end)
         asked = [tp for tp in wanted if tp not in absent]
         if wanted and not asked:
@@ -265,7 +269,7 @@ class ClusterAdmin(Calls):
                 none = KafkaError(KafkaError._TRANSPORT, "no leader of a partition answers")
             raise self._failed(KafkaException(none), timeout)
         try:
-            found = self._ask_offsets(asked, specs, end, timeout, isolation)
+            found = ask(asked)
         except ClusterCallError:
             self._leaders_doubted = True
             raise
@@ -281,7 +285,7 @@ class ClusterAdmin(Calls):
             self.client.forget_leaders()
             absent |= self._without_leader(stale, end)
             led = [tp for tp in stale if tp not in absent]
-            again = self._ask_offsets(led, specs, end, timeout, isolation)
+            again = ask(led)
             found = [{**before, **now} for before, now in zip(found, again, strict=True)]
         return [{**answers, **absent} for answers in found]
 

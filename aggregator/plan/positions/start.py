@@ -8,6 +8,7 @@ Real-time mode started outside the log stays silent or fails, so every start pos
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from aggregator.model.values import (
     UNKNOWN_LOG,
@@ -59,6 +60,18 @@ class Gap:
     lost: int | None = None
     then: LogId = UNKNOWN_LOG
     now: LogId = UNKNOWN_LOG
+
+    def as_columns(self) -> dict[str, Any]:
+        """The fields that the table and every view call by another name, by that name."""
+        return {
+            "cause": self.kind,
+            "from_offset": self.start,
+            "to_offset": self.end,
+            "cluster_id_then": self.then.cluster,
+            "cluster_id_now": self.now.cluster,
+            "topic_id_then": self.then.topic,
+            "topic_id_now": self.now.topic,
+        }
 
     def __str__(self) -> str:
         end = "?" if self.end is None else self.end
