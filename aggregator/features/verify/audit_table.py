@@ -7,13 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import write_deltalake
 from pydantic import BaseModel
 
 from aggregator.config.schema import Config
 from aggregator.features.verify.audit_report import HubTopicResult, PartitionResult, VerifyReport
 from aggregator.model.errors import CheckpointError
-from aggregator.store.delta import NO_HOOKS, table_uri
+from aggregator.store.delta import NO_HOOKS
 from aggregator.store.state_store import StateStore, is_tidy_due, quoted
 
 TABLE = "audits"
@@ -59,15 +58,7 @@ def append_audit(store: StateStore, rows: Sequence[Mapping[str, Any]]) -> None:
 
     The table is made if there is none. Several may append at once: nothing is lost.
     """
-    with store.table(TABLE).translated("written"):
-        write_deltalake(
-            table_uri(store.path, TABLE),
-            pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA),
-            mode="append",
-            schema_mode="merge",
-            name="aggregator_audits",
-            storage_options=dict(store.options),
-        )
+    store.table(TABLE).append(pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA))
 
 
 def is_trim_due(store: StateStore) -> bool:
