@@ -371,6 +371,24 @@ def test_a_keeper_reads_what_was_and_writes_what_has_changed(tmp_path: Path) -> 
     assert table_of(tmp_path).newest() == (claim(),)
 
 
+def test_a_keeper_is_woken_for_what_it_has_to_write_alone(tmp_path: Path) -> None:
+    keeper = Keeper(InForce(config_of(tmp_path, completeness={"interval": 3_600})), lambda _: None)
+    woken: list[bool] = []
+    keeper._loop.wake = lambda: woken.append(True)  # type: ignore[method-assign]
+    keeper._turn(last=False)
+    keeper.take((claim(),))
+    assert len(woken) == 1
+    keeper._turn(last=False)
+    assert keeper._rest() > 3_000
+    keeper.take((claim(),))
+    # Not yet: an hour has to pass between two rows.
+    keeper.take((claim(NOON_MS + 1),))
+    assert len(woken) == 1
+    # Of other topics a restart has to know at once.
+    keeper.take((replace(claim(), topics=("another",)),))
+    assert len(woken) == 2
+
+
 def test_a_table_that_cannot_be_written_is_told_once_and_nothing_is_claimed(tmp_path: Path) -> None:
     (log := tmp_path / "completeness" / "_delta_log").mkdir(parents=True)
     (log / f"{0:020}.json").write_text("")

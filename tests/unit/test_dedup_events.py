@@ -35,6 +35,7 @@ from aggregator.features.quarantine.ledger import LedgerEntry
 from aggregator.features.quarantine.records import Origin, Quarantined
 from aggregator.model.errors import CheckpointError, ConfigError
 from aggregator.model.events import Event
+from aggregator.model.loop import FOREVER
 from aggregator.model.values import ClusterFacts, Discovery, SourcePartition, TopicFacts
 from aggregator.plan.actions import CreateTopic
 from aggregator.plan.plan import Plan, make_plan
@@ -293,6 +294,23 @@ class World:
 
 def now_second() -> int:
     return int(datetime.now(UTC).timestamp())
+
+
+def test_without_dedup_its_thread_rests_until_the_config_has_some(tmp_path: Path) -> None:
+    off, on = config_of(tmp_path), World(tmp_path).keeper._in_force.config
+    in_force: Any = SimpleNamespace(config=off)
+    played, woken = Played(), list[bool]()
+    keeper = DedupKeeper(in_force, played, played.topic_id, lambda _: None)
+    keeper._loop.wake = lambda: woken.append(True)  # type: ignore[method-assign]
+    keeper._turn(last=False)
+    assert keeper._loop._every() == FOREVER
+    keeper.follow(SimpleNamespace(config=off))  # type: ignore[arg-type]
+    assert not woken
+    in_force.config = on
+    keeper.follow(SimpleNamespace(config=on))  # type: ignore[arg-type]
+    assert woken
+    keeper._turn(last=False)
+    assert keeper._loop._every() < 1
 
 
 def test_without_a_table_the_hub_is_read_for_the_window_and_then_records_flow(

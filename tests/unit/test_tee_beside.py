@@ -17,6 +17,7 @@ from aggregator.features.child_process import Child
 from aggregator.features.delta_sink.supervisor import TeeBeside
 from aggregator.features.service import Now
 from aggregator.model.events import Event
+from aggregator.model.loop import FOREVER
 from aggregator.status.sink import TeeState, TeeStatus
 from aggregator.store.checkpoint.start_state import CheckpointState
 from support.reading import wait_for
@@ -111,6 +112,20 @@ def test_where_the_config_has_no_tee_none_is_started() -> None:
         without.tee.follow(without.now)
         without.tee.stop()
         assert (without.children, without.tee.status()) == ([], None)
+
+
+def test_without_a_tee_its_thread_rests_until_the_config_has_one() -> None:
+    without = Watched(RUNS, config=config_of(""))
+    without.tee._turn()
+    assert without.tee._rest == FOREVER
+    woken: list[bool] = []
+    without.tee._loop.start = lambda **_: None  # type: ignore[method-assign]
+    without.tee._loop.wake = lambda: woken.append(True)  # type: ignore[method-assign]
+    without.tee.follow(without.now)
+    assert not woken
+    without.in_force.config = config_of("{run: beside}")
+    without.tee.follow(without.now)
+    assert woken
 
 
 def test_what_it_tells_is_the_status() -> None:

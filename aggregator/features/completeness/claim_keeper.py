@@ -38,7 +38,7 @@ class Keeper:
         self._loop = Loop(
             "completeness",
             partial(self._turn, last=False),
-            every=lambda: TICK_SECONDS,
+            every=self._rest,
             on_error=self._fail,
             finish=partial(self._turn, last=True),
             stop_seconds=STOP_SECONDS,
@@ -55,6 +55,23 @@ class Keeper:
     def take(self, claims: tuple[Claim, ...]) -> None:
         """Take what is claimed now; never waits."""
         self._newest = claims
+        if self._is_due(claims):
+            self._loop.wake()
+
+    def _rest(self) -> float:
+        """`take` wakes it when there is something to write."""
+        if self.failing or self.earlier is None:
+            return TICK_SECONDS
+        return max(0.0, self._next_care - time.monotonic())
+
+    def _is_due(self, claims: tuple[Claim, ...]) -> bool:
+        """Whether something has to be written now."""
+        is_new = time.monotonic() >= self._next_rows and bool(self._news(claims))
+        return is_new or self._is_of_others(claims)
+
+    def _news(self, claims: tuple[Claim, ...]) -> list[Claim]:
+        """What was not written yet."""
+        return [it for it in claims if self._written.get((it.source, it.topic)) != it]
 
     def _is_of_others(self, claims: tuple[Claim, ...]) -> bool:
         """Whether other topics flow than what is written says: a restart has to know it."""
@@ -77,13 +94,12 @@ class Keeper:
     def _keep(self, *, last: bool) -> None:
         if self.earlier is None:
             self.earlier = self._table.newest()
-        due, care = time.monotonic() >= self._next_rows, time.monotonic() >= self._next_care
-        claims = self._newest
-        if not (due or care or last or self._is_of_others(claims)):
+        claims, care = self._newest, time.monotonic() >= self._next_care
+        if not (care or last or self._is_due(claims)):
             return
         config = self._in_force.config.completeness
         # Every hour those too that do not move: a row that expires must not be the last one.
-        rows = [it for it in claims if care or self._written.get((it.source, it.topic)) != it]
+        rows = list(claims) if care else self._news(claims)
         if rows:
             self._next_rows = time.monotonic() + config.interval
             self._table.append(rows, time.time_ns() // 1_000_000)

@@ -13,12 +13,12 @@ from typing import Any, Protocol, Self
 from aggregator.config.in_force import InForce
 from aggregator.config.kafka_settings import hub_reader_settings
 from aggregator.features.dedup.event_table import ROW_BYTES, DedupTable, Rule, TopicLife
-from aggregator.features.service import Resources, Service
+from aggregator.features.service import Now, Resources, Service
 from aggregator.kafka.discovery.hub_logs import read_topic_id
 from aggregator.model.errors import ClusterError
 from aggregator.model.events import Event, EventSink
 from aggregator.model.failpoint import failpoint
-from aggregator.model.loop import Loop
+from aggregator.model.loop import FOREVER, Loop
 from aggregator.status.copied import DedupStatus
 from aggregator.store.checkpoint.rows import to_moment
 from aggregator.store.state_store import StateStore
@@ -94,6 +94,7 @@ class DedupKeeper(Service):
     ) -> None:
         place = in_force.config.checkpoint
         self.known: tuple[DedupStatus, ...] = ()
+        self._is_off = False
         self._in_force = in_force
         self._connector = connector
         self._topic_id = topic_id
@@ -106,7 +107,7 @@ class DedupKeeper(Service):
         self._loop = Loop(
             "dedup",
             partial(self._turn, last=False),
-            every=lambda: TICK_SECONDS,
+            every=lambda: FOREVER if self._is_off else TICK_SECONDS,
             on_error=partial(self._fail, "dedup"),
             finish=partial(self._turn, last=True),
             stop_seconds=STOP_SECONDS,
@@ -118,6 +119,11 @@ class DedupKeeper(Service):
         timeout = given.in_force.config.supervision.connect_timeout
         topic_id = partial(read_topic_id, given.hub, timeout=timeout)
         return cls(given.in_force, given.events, topic_id, given.emit)
+
+    def follow(self, now: Now) -> None:
+        """Work when the config in force has topics with dedup."""
+        if self._is_off and now.config.topics.has_dedup:
+            self._loop.wake()
 
     def status(self) -> tuple[DedupStatus, ...]:
         """Each hub topic that has its events once."""
@@ -138,7 +144,8 @@ class DedupKeeper(Service):
         self._reported.pop("dedup", None)
 
     def _keep(self, *, last: bool) -> None:
-        if not self._in_force.config.topics.has_dedup:
+        self._is_off = not self._in_force.config.topics.has_dedup
+        if self._is_off:
             self.known = ()
             return
         states = self._connector.stand()

@@ -25,7 +25,7 @@ from aggregator.features.delta_sink.next_batch import plan_rest
 from aggregator.features.delta_sink.sink_report import TeeReport
 from aggregator.features.service import Now, Resources, Service
 from aggregator.model.events import Event, EventSink
-from aggregator.model.loop import Loop
+from aggregator.model.loop import FOREVER, Loop
 from aggregator.status.sink import TeeState, TeeStatus
 
 TURN_SECONDS = 0.25
@@ -123,6 +123,8 @@ class TeeBeside(Service):
         """From now on a tee runs when the config has one, unless the run ends by itself."""
         if not now.until_done:
             self._loop.start()
+            if self._rest == FOREVER and wants_tee(self._in_force.config):
+                self._loop.wake()
 
     def status(self) -> TeeStatus | None:
         """Its status; None where no tee should run."""
@@ -166,6 +168,9 @@ class TeeBeside(Service):
         self._rest = TURN_SECONDS
         if wants_tee(config := self._in_force.config):
             self._live(config)
+        else:
+            # Until `follow` wakes it.
+            self._rest = FOREVER
 
     def _live(self, config: Config) -> None:
         """One process, from its start to its end."""

@@ -15,6 +15,9 @@ from aggregator.store.lease.conflict import FENCED, now
 from aggregator.store.lease.lock import WriterLock
 
 TICK_SECONDS = 0.25
+LONGEST_TICK_SECONDS = 1.0
+TICKS = 12
+"""At least as often it looks at the clocks while a lease lasts: four times for each renewal."""
 RETRY_SECONDS = 1.0
 NEVER_AGAIN = -1
 
@@ -108,7 +111,7 @@ class Lease:
         self._loop = Loop(
             "lease",
             self.tick,
-            every=lambda: TICK_SECONDS,
+            every=lambda: min(max(TICK_SECONDS, self._seconds / TICKS), LONGEST_TICK_SECONDS),
             on_error=self._fail,
             stop_seconds=FOREVER,
         )
