@@ -44,6 +44,9 @@ from aggregator.store.seen_topics import SeenTable
 from aggregator.store.state_store import StateStore
 
 LOOP_SECONDS = 0.25
+"""How often the engine looks for news. Without any it takes a turn with each measurement."""
+IDLE_AFTER_SECONDS = 10.0
+"""After this time without a report the observer looks for them less often."""
 STATUS_SECONDS = 1.0
 """How often the sources are measured and a view is published."""
 LAST_WORD_SECONDS = 3.0
@@ -110,6 +113,9 @@ class Engine:
         self._news: Measured | None = None
         """The measurement that no step has taken yet."""
         self._next_measure = 0.0
+        self._is_quiet = False
+        self._news_at = 0.0
+        """When a report or a task was last new."""
 
     def _make_recovery(self, threads: Threads) -> Recovery:
         return Recovery(
@@ -195,6 +201,8 @@ class Engine:
         self.publish(Phase.RUNNING)
         over = 0.0
         while not self._stop.wait(LOOP_SECONDS):
+            if self._may_rest:
+                continue
             self.turn()
             self._control.door.handle(self._steering)
             if self.state.until_done and self.state.is_over and not self.backfills.is_busy:
@@ -213,9 +221,14 @@ class Engine:
         if due:
             self._next_measure = time.monotonic() + STATUS_SECONDS
             self._measure()
+        if self._lanes.has_news:
+            self._news_at = time.monotonic()
         self._take_turn(newest if isinstance(newest, Look) else None)
         self._lanes.translate()
         self.backfills.turn(self._sight())
+        self._is_quiet = self.state.is_quiet and not self.backfills.is_busy
+        is_idle = time.monotonic() - self._news_at > IDLE_AFTER_SECONDS
+        self._observer.observe_closely(not (self._is_quiet and is_idle))
         if due:
             self.publish()
 
@@ -274,6 +287,20 @@ class Engine:
         self._publisher.publish(self.state, self._measured, phase)
 
     @property
+    def _may_rest(self) -> bool:
+        """Whether a turn would find nothing: all that can flow flows, and no news has come."""
+        is_news = (
+            self._again
+            or self._control.door.has_commands
+            or self._lookout.has_news
+            or self._lanes.has_news
+            or self._writer.error is not None
+            or self._observer.conflict is not None
+            or self._observer.failure is not None
+        )
+        return self._is_quiet and not is_news and time.monotonic() < self._next_measure
+
+    @property
     def _sources_have_answered(self) -> bool:
         """Whether all sources that were copied to their end have reported what they held."""
         done = {sp.cluster for sp in self.state.of(Stage.DONE)}
@@ -288,7 +315,7 @@ class Engine:
             read |= state.of(Stage.DONE)
         self._sources.follow(self._in_force.config, read)
         self._measured = self._news = self._sources.measure(
-            self._observer.positions, self._lanes.heard
+            self._observer.positions, self._lanes.fetches(), often=state.until_done
         )
         self._observer.saw(self._sources.seen())
         self._publisher.follow(self._progress())

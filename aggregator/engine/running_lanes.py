@@ -16,6 +16,7 @@ from aggregator.features.schemas.translator import Translator
 from aggregator.model.errors import AggregatorError
 from aggregator.model.failpoint import failpoint
 from aggregator.model.values import SourcePartition
+from aggregator.plan.health.fetched_ends import Fetches
 from aggregator.plan.lanes.rate_limits import Pace
 from aggregator.plan.lifecycle.commands import Start, Started
 from aggregator.plan.lifecycle.inputs import LaneSeen
@@ -39,6 +40,8 @@ class Lanes:
         self._observer = observer
         self._running: dict[str, LaneQuery] = {}
         self._generation = 0
+        self._translated = translator.known
+        self._taken = 0
 
     @property
     def names(self) -> Collection[str]:
@@ -91,17 +94,25 @@ class Lanes:
 
     def translate(self) -> None:
         """Request the hub's schema ids that tasks wait for, and pass on the known ones."""
+        self._translated = self._translator.known
         for query in self._running.values():
             self._translator.serve(query)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether a task has reported, came or went since `seen`, or schema ids were found."""
+        is_same = self._translator.known is self._translated
+        return not is_same or self._connector.news != self._taken
+
     def seen(self) -> dict[str, LaneSeen]:
         """The last report of each lane's tasks, and the state of its query."""
+        self._taken = self._connector.news
         return {name: _seen(query) for name, query in self._running.items()}
 
-    @property
-    def heard(self) -> Mapping[str, float]:
-        """When each source last answered a fetch of a lane, by the monotonic clock."""
-        return self._connector.heard
+    def fetches(self) -> Fetches:
+        """What the answers to their fetches say of the sources by now."""
+        self._connector.poll()
+        return self._connector.fetches
 
     def release(self, name: str, partitions: Collection[SourcePartition]) -> None:
         """Commit where a lane has given partitions up; raises as the observer's `left` does."""

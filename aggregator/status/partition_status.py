@@ -1,6 +1,7 @@
 """The partitions of the status document: where each is, its state, and why it is not read."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from aggregator.model.values import SourcePartition
@@ -81,6 +82,9 @@ def _state(
         return PartitionState.HELD, unread[sp]
     if sp in stuck:
         return PartitionState.STUCK, stuck[sp]
+    if sp in view.measured.late:
+        since = datetime.fromtimestamp(view.measured.late[sp] / 1000, UTC)
+        return PartitionState.RUNNING, f"its broker has answered nothing since {since:%H:%M:%S} UTC"
     # What starts when another lane has released it says so.
     return PartitionState.RUNNING, known.why if known.stage is Stage.READY else ""
 

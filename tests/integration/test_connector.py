@@ -174,6 +174,14 @@ def run_lanes(config: Config, spark: SparkSession, connector: Connector, first: 
         return all(check(query.report) for query in queries)
 
     wait_for(lambda: all_are(lambda it: it.records == 20), "each has copied")
+    partitions = [sp for route in plan.routes for sp in route.source_partitions()]
+
+    def report_ends() -> bool:
+        connector.poll()
+        return connector.fetches.covers("eu", partitions, time.monotonic())
+
+    wait_for(report_ends, "fetches report where the logs end")
+    assert sum(it.end or 0 for it in connector.fetches.ends.values()) == 20
     for query in queries:
         query.end()
     wait_for(lambda: all_are(lambda it: it.ended), "each has ended")

@@ -20,11 +20,12 @@ from aggregator.features.verify.audit_scope import Scope
 from aggregator.model.errors import EXIT_CLUSTER
 from aggregator.model.values import SourceState
 from aggregator.status.schema import PartitionState
+from support.changing import create_at
 from support.clusters import ClusterFactory
 from support.gaps import Told, cli, rows, states
 from support.load import load
 from support.reading import read_topic, wait_for, wait_until_topic_has
-from support.running import catch_up, make_config, run_in_background, source
+from support.running import Run, catch_up, make_config, run_in_background, source
 from support.secured import OAUTH
 from support.silence import listening
 from support.verdict import judge
@@ -214,3 +215,39 @@ def test_what_an_open_transaction_holds_back_is_no_log_that_was_cut_off(
     assert not (tmp_path / "gaps").exists()
     verdict = judge({"eu": read_topic(servers, unique)}, read_topic(to, unique))
     assert not verdict.problems, verdict.problems
+
+
+@pytest.mark.timeout(300)
+def test_a_broker_that_hangs_is_shown_while_another_one_of_its_source_answers(
+    hub: EmbeddedCluster, cluster_factory: ClusterFactory, tmp_path: Path, unique: str
+) -> None:
+    wide = cluster_factory("wide", brokers=2)
+    alive, hung = (f"{unique}-{number}" for number in (0, 1))
+    for number, topic in enumerate((alive, hung)):
+        create_at(wide, topic, [wide.brokers[number].node])
+    servers = wide.brokers[0].address
+    config = make_config(hub, tmp_path, {"eu": source(wide, f"{unique}-.")}, api={"listen": "off"})
+
+    def why(running: Run) -> dict[str, str]:
+        return {it.topic: it.reason for it in running.status.partitions}
+
+    def state(running: Run) -> SourceState:
+        return running.status.sources[0].state
+
+    with run_in_background(config) as running:
+        running.wait_for(lambda: state(running) is SourceState.RUNNING, "it runs")
+        produce(servers, alive, [NewRecord(b"before", b"k")])
+        wait_until_topic_has(hub.bootstrap_servers, alive, 1)
+        wide.brokers[1].pause()
+        try:
+            since = "its broker has answered nothing since"
+            running.wait_for(lambda: since in why(running)[hung], "its partition says so")
+            running.wait_for(lambda: state(running) is SourceState.UNREACHABLE, "it is named")
+            assert "1 of 2 partitions" in running.status.sources[0].reason
+            produce(servers, alive, [NewRecord(b"meanwhile", b"k")])
+            wait_until_topic_has(hub.bootstrap_servers, alive, 2)
+            assert why(running)[alive] == ""
+        finally:
+            wide.brokers[1].resume()
+        running.wait_for(lambda: state(running) is SourceState.RUNNING, "it is back")
+        running.wait_for(lambda: why(running)[hung] == "", "and so is its partition")

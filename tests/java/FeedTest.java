@@ -141,6 +141,11 @@ class FeedTest {
             }
 
             @Override
+            public LogEnds.Sight sight(Consumer<byte[], byte[]> consumer) {
+                return null;
+            }
+
+            @Override
             public Fetched reader(Consumer<byte[], byte[]> consumer) {
                 return source.reader(consumer);
             }

@@ -10,6 +10,8 @@ import org.junit.jupiter.api.Test;
 
 class LanesTest {
     private static final long LONG_MS = 600_000;
+    private static final String LANE = "{'key': 'eu#3@run', 'lane': 'union', 'generation': 3,"
+        + "'readings': [{'cluster': 'us'}, {'cluster': 'eu'}]}";
 
     @AfterEach
     void freeAgain() {
@@ -19,7 +21,7 @@ class LanesTest {
     }
 
     private static long mayThenSend() {
-        return Lanes.receive(new ReportPlugin.Report("1", List.of(), Map.of(), Map.of()))
+        return Lanes.receive(new ReportPlugin.Report("1", List.of(), Map.of(), Map.of(), Map.of()))
             .sendMillis();
     }
 
@@ -57,8 +59,8 @@ class LanesTest {
     @Test
     void forHowLongASourceHasAnsweredNothingIsOfTheTaskThatItAnsweredLast() {
         for (long ms : new long[] {90_000, 30_000, 60_000}) {
-            Lanes.receive(
-                new ReportPlugin.Report("1", List.of(), Map.of(), Map.of("eu", ms, "us", 0L)));
+            Lanes.receive(new ReportPlugin.Report(
+                "1", List.of(), Map.of(), Map.of("eu", ms, "us", 0L), Map.of()));
         }
         var unheard = Json.parse(Lanes.reports(0)).get("unheard");
         assertEquals(30_000, unheard.get("eu").asLong(), 5_000);
@@ -69,9 +71,32 @@ class LanesTest {
     @Test
     void ofAnExecutorThatHasExitedNothingIsSentAnyMore() {
         String task = "eu#1@run-0-0";
-        Lanes.receive(new ReportPlugin.Report("1", List.of(task), Map.of(), Map.of()));
+        Lanes.receive(new ReportPlugin.Report("1", List.of(task), Map.of(), Map.of(), Map.of()));
         assertTrue(Lanes.isOpen("eu#1@run", LONG_MS));
         Lanes.gone("1");
         assertEquals(false, Lanes.isOpen("eu#1@run", LONG_MS));
+    }
+
+    @Test
+    void whatIsKnownOfALogIsHandedOverOnceAndAgainWhenItHasChanged() {
+        Lanes.put(Specs.json(LANE).toString());
+        String task = "eu#3@run-1-0";
+        ends(task, 7, 9, -1, 0);
+        var first = Json.parse(Lanes.reports(0));
+        assertEquals("[7,9,-1,0]", first.at("/ends/0/parts/orders~10").toString());
+        assertEquals("eu", first.at("/ends/0/cluster").asText());
+        long seq = first.get("seq").asLong();
+        assertEquals(0, Json.parse(Lanes.reports(seq)).get("ends").size());
+        ends(task, 8, 9, 4_000, 1);
+        var late = Json.parse(Lanes.reports(seq)).at("/ends/0/parts/orders~10");
+        assertEquals(8, late.get(0).asLong());
+        assertEquals(4_000, late.get(2).asLong(), 5_000);
+        Lanes.forget(task.substring(0, task.length() - 4));
+        assertEquals(0, Json.parse(Lanes.reports(0)).get("ends").size());
+    }
+
+    private static void ends(String task, long... values) {
+        var changed = Map.of(task, Map.of("orders/0", values));
+        Lanes.receive(new ReportPlugin.Report("1", List.of(task), Map.of(), Map.of(), changed));
     }
 }

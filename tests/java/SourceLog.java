@@ -121,6 +121,11 @@ final class SourceLog implements Feed.Consumers {
     }
 
     @Override
+    public LogEnds.Sight sight(Consumer<byte[], byte[]> consumer) {
+        return null;
+    }
+
+    @Override
     public Fetched reader(Consumer<byte[], byte[]> consumer) {
         assertSame(reader(), consumer);
         return new Fetched.Objects();

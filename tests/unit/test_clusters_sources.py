@@ -15,6 +15,7 @@ from aggregator.kafka.discovery.probe import SourceWatch, Watched
 from aggregator.kafka.discovery.probes import SourcesWatch
 from aggregator.model.values import Positions, SourcePartition
 from aggregator.plan.health.delays import Delay
+from aggregator.plan.health.fetched_ends import Fetches, LogEnd
 from aggregator.plan.health.suspects import Seen
 from aggregator.plan.lifecycle.inputs import Measured
 from support.reading import wait_for
@@ -49,7 +50,8 @@ class World:
         self.clock, self.watches, self.config = clock, SourcesWatch(), config(*US)
         self.positions = Positions({EU0: 10, EU1: 20, US0: 30})
         self.heard: dict[str, float] = {}
-        assert self.watches.measure(self.positions, self.heard) is None
+        self.ends: dict[SourcePartition, LogEnd] = {}
+        assert self.watches.measure(self.positions, Fetches()) is None
         self.watches.follow(self.config, {EU0, EU1, US0})
 
     def probe(self, ends: dict[SourcePartition, int]) -> None:
@@ -62,7 +64,7 @@ class World:
     def measured(self, later: float = 0.0) -> Measured:
         """What is measured so many seconds later."""
         self.clock.seconds += later
-        found = self.watches.measure(self.positions, self.heard)
+        found = self.watches.measure(self.positions, Fetches(self.heard, self.ends))
         assert found is not None
         return found
 
@@ -128,6 +130,121 @@ def test_a_source_whose_records_come_is_not_silent_though_it_answers_no_probe(wo
     # Where its logs end is still not known.
     assert found.behind == {EU1: Delay(11.0, at_least=True)}
     assert world.measured(8).silent.keys() == {"eu", "us"}
+
+
+def test_ends_of_fetches_count_until_a_probe_reports_one_that_was_asked_for_later(
+    world: World,
+) -> None:
+    world.probe({EU0: 10, EU1: 20, US0: 30})
+    assert world.measured().lags == {"eu": 0, "us": 0}
+    world.ends = {EU0: LogEnd(15, world.clock.seconds + 1)}
+    found = world.measured(1)
+    assert found.lags == {"eu": 5, "us": 0}
+    # It is behind since it was reported, and not since the last probe.
+    assert found.behind[EU0] == Delay(0.0)
+    assert world.measured(2).behind[EU0] == Delay(2.0)
+    # Of two answers of about the same time the lower one may be older.
+    world.probe({EU0: 14, EU1: 20})
+    world.ends = {EU0: LogEnd(13, world.clock.seconds + 1)}
+    assert world.measured(1).ends[EU0] == 14
+    # Its log was cut.
+    world.clock.seconds += 1
+    world.probe({EU0: 11, EU1: 20})
+    assert world.measured().ends[EU0] == 11
+
+
+def seldom(world: World) -> set[str]:
+    """The sources that are probed seldom."""
+    return {alias for alias, it in world.watches._watches.items() if it.is_seldom}
+
+
+def cover(world: World) -> None:
+    """The fetches of one source are answered now."""
+    world.ends = {EU0: LogEnd(10, world.clock.seconds), EU1: LogEnd(20, world.clock.seconds)}
+    world.heard["eu"] = world.clock.seconds
+
+
+def test_a_source_is_probed_seldom_while_fetches_report_all_its_ends(world: World) -> None:
+    world.measured()
+    assert seldom(world) == set()
+    cover(world)
+    world.measured(1)
+    assert seldom(world) == {"eu"}
+    # One that is not fetched.
+    del world.ends[EU1]
+    world.measured()
+    assert seldom(world) == set()
+    cover(world)
+    world.measured()
+    assert seldom(world) == {"eu"}
+    world.watches.measure(world.positions, Fetches(world.heard, world.ends), often=True)
+    assert seldom(world) == set()
+
+
+def test_a_source_whose_fetches_stop_is_probed_at_once_and_silent_when_that_fails(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+    eu = world.watches._watches["eu"]
+    monkeypatch.setattr(eu._loop, "wake", lambda: asked.append(world.clock.seconds))
+    world.probe({EU0: 10, EU1: 20, US0: 30})
+    world.measured()
+    world.clock.seconds += 20
+    cover(world)
+    assert world.measured().silent.keys() == {"us"}
+    assert not asked
+    # Long after the last probe: that one is not what it has left unanswered.
+    world.measured(2)
+    assert asked == [world.clock.seconds]
+    assert "eu" not in world.measured(7.5).silent
+    assert "eu" in world.measured(1).silent
+
+
+def test_a_log_that_may_be_another_one_is_probed_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(world.watches._watches["eu"]._loop, "wake", lambda: asked.append("eu"))
+    cover(world)
+    world.measured()
+    assert not asked
+    world.ends[EU1] = LogEnd(3, world.clock.seconds, doubts=1)
+    world.measured()
+    assert asked[0] == "eu"
+    assert seldom(world) == set()
+    # It takes two probes to be sure of a log that was cut.
+    world.heard["eu"] = world.clock.seconds + 9
+    world.measured(9)
+    assert seldom(world) == set()
+    world.heard["eu"] = world.clock.seconds + 1
+    world.measured(1)
+    assert seldom(world) == {"eu"}
+
+
+def test_a_broker_that_owes_an_answer_shows_also_while_others_answer(world: World) -> None:
+    world.probe({EU0: 10, EU1: 20, US0: 30})
+    cover(world)
+    late_since = world.clock.seconds
+    world.ends[EU1] = LogEnd(20, late_since, late_since, 1_700_000_000_000)
+    world.clock.seconds += 9
+    world.heard["eu"] = world.clock.seconds
+    found = world.measured()
+    assert found.late == {EU1: 1_700_000_000_000}
+    assert "eu" not in found.silent
+    assert seldom(world) == set()
+    world.heard["eu"] = world.clock.seconds + 2
+    words = "the brokers of 1 of 2 partitions have given no answer for 10 s"
+    assert world.measured(2).silent["eu"] == words
+    # A probe is answered by all of them: only its fetch is slow.
+    world.probe({EU0: 10, EU1: 20})
+    assert "eu" not in world.measured().silent
+
+
+def test_with_a_short_deadline_a_source_is_always_probed_often(world: World) -> None:
+    world.watches.follow(config("supervision.deadline=2s"), {EU0, EU1})
+    cover(world)
+    world.measured()
+    assert seldom(world) == set()
 
 
 def test_a_source_that_has_answered_a_fetch_has_answered(world: World) -> None:

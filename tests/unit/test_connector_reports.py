@@ -59,9 +59,15 @@ def told(**changed: Any) -> dict[str, Any]:
     } | changed
 
 
+def message(*tasks: dict[str, Any], **changed: Any) -> str:
+    """What `Lanes.reports` renders, with these tasks."""
+    plain = {"seq": 1, "moves": 0, "unheard": {}, "ends": []}
+    return json.dumps({**plain, "tasks": list(tasks), **changed})
+
+
 def of(*tasks: dict[str, Any], expected: int | None = None) -> LaneReport:
     """The lane that these tasks are of, where `expected` are all that it has."""
-    found = parse_reports(json.dumps({"seq": 1, "unheard": {}, "tasks": list(tasks)})).tasks
+    found = parse_reports(message(*tasks)).tasks
     return join(found, len(tasks) if expected is None else expected)
 
 
@@ -71,8 +77,16 @@ def test_the_bounds_of_the_buckets_are_those_of_the_connector(tmp_path: Path) ->
 
 
 def test_without_news_there_is_only_the_number_to_ask_with() -> None:
-    found = parse_reports('{"seq": 42, "unheard": {"eu": 1500}, "tasks": []}')
-    assert found == (42, [], {"eu": 1.5})
+    found = parse_reports(message(seq=42, unheard={"eu": 1500}, moves=3))
+    assert found == (42, [], {"eu": 1.5}, [], 3)
+
+
+def test_log_ends_that_have_changed_as_they_are_told() -> None:
+    parts = {"orders/0": [7, 9, -1, 0], "orders/1": [8, 8, 2_500, 1], "orders/2": [-1, -1, -1, 1]}
+    task = {"lane": "union", "generation": 3, "cluster": "eu", "parts": parts}
+    (found,) = parse_reports(message(ends=[task])).ends
+    assert (found.lane, found.generation) == ("union", 3)
+    assert found.parts == {EU[0]: (7, None, 0), EU[1]: (8, 2.5, 1), EU[2]: (None, None, 1)}
 
 
 def test_a_report_as_it_is_told() -> None:
@@ -90,8 +104,7 @@ def test_a_report_as_it_is_told() -> None:
         looped=1,
         retried=6,
     )
-    seq, (task,), unheard = parse_reports(json.dumps({"seq": 9, "unheard": {}, "tasks": [text]}))
-    assert (seq, unheard) == (9, {})
+    (task,) = parse_reports(message(text)).tasks
     assert (task.lane, task.generation, task.task, task.cluster) == ("orders", 3, (1, 2), "eu")
     assert (task.point, task.at_ms, task.snapshot) == (7, 1_700_000_000_123, 5)
     assert task.positions == {EU[0]: 10, EU[1]: 20}

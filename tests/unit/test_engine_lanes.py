@@ -17,7 +17,14 @@ from aggregator.engine.running_lanes import Lanes
 from aggregator.features.schemas.translator import Translator
 from aggregator.model.errors import AggregatorError, CheckpointError
 from aggregator.model.events import Event
-from aggregator.model.values import Lane, Positions, Route, Skip, SourcePartition, TopicPartition
+from aggregator.model.values import (
+    Lane,
+    Positions,
+    Route,
+    Skip,
+    SourcePartition,
+    TopicPartition,
+)
 from aggregator.plan.lanes.rate_limits import Limit, Pace
 from aggregator.plan.lifecycle.commands import Hole, Start, Started
 from aggregator.plan.lifecycle.inputs import LaneSeen
@@ -61,6 +68,7 @@ class FakeConnector:
         self.reports: dict[str, LaneReport] = {}
         self.orders: dict[str, list[Orders]] = {}
         self.forgotten: list[str] = []
+        self.news = 0
 
     def report(self, lane: str, _generation: int, _tasks: int) -> LaneReport:
         return self.reports.get(lane, LaneReport((), whole=False))
@@ -253,6 +261,21 @@ def test_a_pace_is_told_to_the_tasks_and_no_other_lanes_are_needed_for_it(world:
     world.lanes.pace(Pace())
     # Two of the four partitions that are read in all.
     assert world.orders("a") == [Orders(rates={(0, 0): (50.0, 2_000.0)}), Orders()]
+
+
+def test_a_report_is_news_until_it_was_seen(world: World) -> None:
+    seen = [world.lanes.has_news]
+    world.connector.news += 1
+    seen.append(world.lanes.has_news)
+    world.lanes.seen()
+    assert [*seen, world.lanes.has_news] == [False, True, False]
+
+
+def test_schema_ids_are_news_until_the_tasks_have_them(world: World) -> None:
+    world.lanes._translator.known = {"eu": {}}
+    seen = [world.lanes.has_news]
+    world.lanes.translate()
+    assert [*seen, world.lanes.has_news] == [True, False]
 
 
 def test_what_a_lane_tells_of_before_its_first_report_is_nothing(world: World) -> None:

@@ -42,6 +42,21 @@ def test_a_source_that_gives_its_readers_nothing_has_failed_and_the_other_runs(
     ]
 
 
+def test_it_is_quiet_while_all_is_read_and_nothing_is_under_way(world: World) -> None:
+    seen = [world.state.is_quiet]
+    for paused in (set(), {"us"}):
+        world.paused = paused
+        world.turn()
+        seen.append(world.state.is_quiet)
+    assert seen == [True, True, False]
+    world.until(lambda: world.state.is_quiet)
+    assert world.state.of(Stage.READING) == set(EU)
+    world.paused = set()
+    world.turn()
+    world.until(lambda: world.state.is_quiet)
+    assert not world.state.of(Stage.OUT)
+
+
 def test_a_lane_that_is_ending_says_nothing_about_now(world: World) -> None:
     world.errors = {"us": "SaslAuthenticationException: no"}
     world.paused = {"us"}

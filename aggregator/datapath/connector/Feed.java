@@ -40,6 +40,9 @@ final class Feed {
         /** How what a new consumer fetches is read. */
         Fetched reader(Consumer<byte[], byte[]> consumer);
 
+        /** What it knows of its logs; null where that cannot be seen. */
+        LogEnds.Sight sight(Consumer<byte[], byte[]> consumer);
+
         /** Why nothing that the last one polled may be read; null when it may. */
         default String stranger() {
             return null;
@@ -67,6 +70,11 @@ final class Feed {
     private static final long FIRST_RETRY_NANOS = 1_000_000_000L;
     private static final long LONGEST_RETRY_NANOS = 10_000_000_000L;
     private static final long WELL_AFTER_NANOS = 10_000_000_000L;
+    private static final String WAIT = "fetch.max.wait.ms";
+    /** How long a fetch waits where nothing has come for long. */
+    static final int IDLE_WAIT_MS = 1_000;
+    /** A broker is late when its answer to a fetch is due for this time. */
+    private static final long LATE_MS = 1_500;
 
     private final TaskSpec spec;
     private final Consumers consumers;
@@ -93,6 +101,10 @@ final class Feed {
     private long failedAt;
     private volatile String error = "";
     final FetchAnswers answers = new FetchAnswers();
+    final LogEnds ends;
+    private LogEnds.Sight sight;
+    /** Whether the wait of its fetches is ours to choose. */
+    private final boolean canWait;
 
     /**
      * Which partition of the spec the record that was read last is of, and since when it is here.
@@ -109,6 +121,8 @@ final class Feed {
     Feed(TaskSpec spec, long[] positions, Consumers consumers) {
         this.spec = spec;
         this.consumers = consumers;
+        ends = new LogEnds(spec, lateNanos(spec));
+        canWait = !spec.consumer.containsKey(WAIT);
         this.positions = positions.clone();
         names = new TopicPartition[spec.parts.size()];
         states = new State[names.length];
@@ -270,6 +284,26 @@ final class Feed {
         }
     }
 
+    /**
+     * Notes what the answers to fetches say of the logs. Nothing where they are not `asked` for all
+     * the time, as of a reader that waits for its limit. While it is `idle` a fetch may wait
+     * longer.
+     */
+    void look(boolean asked, boolean idle, long now) {
+        if (sight == null || changed) {
+            return;
+        }
+        BitSet read = new BitSet();
+        for (int i = 0; asked && i < states.length; i++) {
+            read.set(i, states[i] == State.READING);
+        }
+        ends.look(sight, read, now);
+        if (canWait) {
+            // What is left out now may be read again soon, and a fetch that waits holds it up.
+            sight.waitAtLeast(idle && read.cardinality() == states.length ? IDLE_WAIT_MS : 0);
+        }
+    }
+
     /** Leaves out exactly the partitions with these names, and goes on with those that were. */
     void hold(Set<String> held) {
         passed();
@@ -336,6 +370,8 @@ final class Feed {
         if (consumer != null) {
             Consumer<byte[], byte[]> old = consumer;
             consumer = null;
+            sight = null;
+            ends.forget();
             Opening.close(old);
         }
     }
@@ -437,6 +473,7 @@ final class Feed {
         opening = null;
         answers.follow(consumer);
         fetched = consumers.reader(consumer);
+        sight = consumers.sight(consumer);
         changed = true;
         return true;
     }
@@ -546,6 +583,16 @@ final class Feed {
             error = "";
             retryNanos = FIRST_RETRY_NANOS;
         }
+    }
+
+    private static long lateNanos(TaskSpec spec) {
+        long wait = IDLE_WAIT_MS;
+        try {
+            wait = Math.max(wait, Long.parseLong(spec.consumer.getOrDefault(WAIT, "0").trim()));
+        } catch (NumberFormatException refused) {
+            // The consumer refuses it, and says so.
+        }
+        return (wait + LATE_MS) * 1_000_000;
     }
 
     private static void pause(long nanos) {

@@ -1,6 +1,7 @@
 package aggregator.connector;
 
 import org.apache.kafka.clients.consumer.internals.BatchCollector;
+import org.apache.kafka.clients.consumer.internals.FetchSight;
 import org.apache.kafka.clients.producer.internals.BatchDoor;
 import org.apache.kafka.common.utils.AppInfoParser;
 
@@ -28,6 +29,7 @@ final class KafkaShape {
         try {
             BatchCollector.check();
             BatchDoor.check();
+            FetchSight.check();
             return "";
         } catch (ReflectiveOperationException | LinkageError another) {
             return why + ": " + another;

@@ -26,6 +26,10 @@ import org.apache.spark.SparkEnv;
 final class LaneTask {
     /** How often positions become a report point. */
     private static final long POINT_NANOS = 500_000_000L;
+    /** The same while nothing comes: there is little to report. */
+    private static final long IDLE_POINT_NANOS = 1_000_000_000L;
+    /** After this time without a record it is idle. */
+    private static final long IDLE_AFTER_NANOS = 5_000_000_000L;
     /** Records between two looks at the clocks while more are at hand. */
     private static final int RECORDS_PER_LOOK = 128;
     private static final long ENDED_SLICE_MS = 20;
@@ -69,6 +73,10 @@ final class LaneTask {
     private volatile long releasedAt = System.nanoTime();
     private volatile boolean closed;
     private volatile boolean ended;
+    private volatile boolean idle;
+    /** Whether records have come since the last point. */
+    private boolean came;
+    private long cameAt = System.nanoTime();
 
     private LaneTask(TaskSpec spec, long[] positions) {
         this.spec = spec;
@@ -103,6 +111,7 @@ final class LaneTask {
                 } else if (made != null) {
                     task = made;
                     OPEN.put(spec.name, task);
+                    Reporter.nudge();
                     made = null;
                 }
                 if (task != null) {
@@ -199,6 +208,12 @@ final class LaneTask {
             }
             long wait = Math.min(left * 1_000_000, Math.max(nextPoint - nanos, 1_000_000));
             if (feed.next(wait)) {
+                came = true;
+                if (idle) {
+                    idle = false;
+                    nextPoint = Math.min(nextPoint, nanos + POINT_NANOS);
+                    Reporter.nudge();
+                }
                 return true;
             }
         }
@@ -410,6 +425,7 @@ final class LaneTask {
                 feed.close();
             } finally {
                 OPEN.remove(spec.name, this);
+                Reporter.nudge();
                 release();
                 if (interrupted) {
                     Thread.currentThread().interrupt();
@@ -442,6 +458,21 @@ final class LaneTask {
     /** See {@link FetchAnswers#silentNanos}. By any thread. */
     long silentNanos() {
         return feed.answers.silentNanos();
+    }
+
+    /** Whether nothing has come for long, and nothing waits. By any thread. */
+    boolean isIdle() {
+        return idle;
+    }
+
+    /** See {@link LogEnds#take}. By any thread. */
+    Map<String, long[]> takeEnds(long now) {
+        return feed.ends.take(now);
+    }
+
+    /** What was taken has not arrived. By any thread. */
+    void endsAgain() {
+        feed.ends.again();
     }
 
     /** What is news at once when it changes. */
@@ -516,7 +547,14 @@ final class LaneTask {
         if (!silent.isEmpty()) {
             points.pass(silent, hub.partsOf(silent));
         }
-        nextPoint = nanos + POINT_NANOS;
+        if (came) {
+            came = false;
+            cameAt = nanos;
+        }
+        boolean waits = resumeAt != 0 || !full.isEmpty() || orders.end;
+        idle = !waits && nanos - cameAt > IDLE_AFTER_NANOS && points.settled();
+        feed.look(!records.limited() && !bytes.limited(), idle, nanos);
+        nextPoint = nanos + (idle ? IDLE_POINT_NANOS : POINT_NANOS);
         if (orders.end && !ended) {
             ended = points.settled();
             nextPoint = nanos + FLUSH_SLICE_MS * 1_000_000;

@@ -1,6 +1,7 @@
 package aggregator.connector;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
@@ -20,6 +21,9 @@ public final class Lanes {
         String json;
     }
 
+    /** What was last reported of a partition's log, and when it arrived. */
+    private record End(long number, long[] values, long at) {}
+
     private static final class Jvm {
         long heardAt;
         Set<String> open = Set.of();
@@ -29,9 +33,13 @@ public final class Lanes {
     private static final Map<String, String> ORDERS = new HashMap<>();
     private static final Map<String, Latest> REPORTS = new HashMap<>();
     private static final Map<String, Jvm> JVMS = new HashMap<>();
+    /** By the names of tasks and partitions. */
+    private static final Map<String, Map<String, End>> ENDS = new HashMap<>();
     /** When a source last answered a fetch of any task. */
     private static final Map<String, Long> HEARD = new HashMap<>();
     private static long seq;
+    /** How often a task was opened or closed. */
+    private static long moves;
     private static long snapshot;
     private static long answerMillis = Long.MAX_VALUE;
 
@@ -44,6 +52,7 @@ public final class Lanes {
         REPORTS.clear();
         JVMS.clear();
         HEARD.clear();
+        ENDS.clear();
         Dedup.reset();
     }
 
@@ -58,12 +67,14 @@ public final class Lanes {
         String key = TaskSpec.key(json);
         SPECS.put(key, json);
         ORDERS.put(key, "");
+        Reporter.nudge();
     }
 
     /** Orders to all tasks of a lane (see {@link Orders}), in place of those before. */
     public static synchronized void order(String key, String orders) {
         if (SPECS.containsKey(key)) {
             ORDERS.put(key, orders);
+            Reporter.nudge();
         }
     }
 
@@ -72,6 +83,8 @@ public final class Lanes {
         SPECS.remove(key);
         ORDERS.remove(key);
         REPORTS.keySet().removeIf(name -> name.startsWith(key + "-"));
+        ENDS.keySet().removeIf(name -> name.startsWith(key + "-"));
+        Reporter.nudge();
     }
 
     /** The number of the newest snapshot of the hub's ends; reports say which one they knew. */
@@ -80,15 +93,24 @@ public final class Lanes {
     }
 
     /**
-     * {"seq": n, "unheard": {...}, "tasks": [...]}: the reports that came since the call that
-     * returned `since`, and for how many milliseconds each source has answered no fetch.
+     * {"seq": n, "moves": n, "unheard": {...}, "ends": [...], "tasks": [...]}: the reports that
+     * came since the call that returned `since`, what has changed of the log ends since then, for
+     * how many milliseconds each source has answered no fetch, and how often tasks came or went.
      */
     public static synchronized String reports(long since) {
-        ObjectNode unheard = JsonNodeFactory.instance.objectNode();
+        ObjectNode json = JsonNodeFactory.instance.objectNode();
+        json.put("seq", seq).put("moves", moves);
         long now = System.nanoTime();
+        for (LaneTask task : LaneTask.open()) {
+            hear(task.spec.cluster, task.silentNanos(), now);
+        }
+        ObjectNode unheard = json.putObject("unheard");
         HEARD.forEach((source, at) -> unheard.put(source, (now - at) / 1_000_000));
-        StringBuilder text = new StringBuilder("{\"seq\":").append(seq);
-        text.append(",\"unheard\":").append(unheard).append(",\"tasks\":[");
+        ArrayNode ends = json.putArray("ends");
+        ENDS.forEach((task, parts) -> addEnds(ends, task, parts, since, now));
+        StringBuilder text = new StringBuilder(json.toString());
+        text.setLength(text.length() - 1);
+        text.append(",\"tasks\":[");
         String comma = "";
         for (Latest latest : REPORTS.values()) {
             if (latest.number > since) {
@@ -97,6 +119,40 @@ public final class Lanes {
             }
         }
         return text.append("]}").toString();
+    }
+
+    private static void addEnds(
+        ArrayNode all, String task, Map<String, End> parts, long since, long now) {
+        ObjectNode news = JsonNodeFactory.instance.objectNode();
+        parts.forEach((name, end) -> {
+            if (end.number > since) {
+                long[] values = end.values;
+                long late = values[2] < 0 ? -1 : values[2] + (now - end.at) / 1_000_000;
+                news.putArray(name).add(values[0]).add(values[1]).add(late).add(values[3]);
+            }
+        });
+        JsonNode spec = SPECS.get(keyOf(task));
+        if (news.isEmpty() || spec == null) {
+            return;
+        }
+        int reading = Integer.parseInt(task.substring(keyOf(task).length() + 1).split("-")[0]);
+        ObjectNode own = all.addObject();
+        own.set("lane", spec.get("lane"));
+        own.set("generation", spec.get("generation"));
+        own.set("cluster", spec.get("readings").get(reading).get("cluster"));
+        own.set("parts", news);
+    }
+
+    /** The lane's life that a task is of. */
+    private static String keyOf(String task) {
+        return task.substring(0, task.lastIndexOf('-', task.lastIndexOf('-') - 1));
+    }
+
+    /** A source answered a fetch this time before `now`; below 0 when it never has. */
+    private static void hear(String source, long silentNanos, long now) {
+        if (silentNanos >= 0) {
+            HEARD.merge(source, now - silentNanos, Math::max);
+        }
     }
 
     /**
@@ -148,12 +204,21 @@ public final class Lanes {
     static synchronized ReportPlugin.Answer receive(ReportPlugin.Report report) {
         Jvm jvm = JVMS.computeIfAbsent(report.executor(), name -> new Jvm());
         jvm.heardAt = System.nanoTime();
-        jvm.open = new HashSet<>(report.open());
-        report.unheard().forEach(
-            (source, ms) -> HEARD.merge(source, jvm.heardAt - ms * 1_000_000, Math::max));
+        Set<String> open = new HashSet<>(report.open());
+        if (!open.equals(jvm.open)) {
+            jvm.open = open;
+            moves++;
+        }
+        report.unheard().forEach((source, ms) -> hear(source, ms * 1_000_000, jvm.heardAt));
+        report.ends().forEach((name, parts) -> {
+            if (SPECS.containsKey(keyOf(name))) {
+                Map<String, End> own = ENDS.computeIfAbsent(name, n -> new HashMap<>());
+                long number = ++seq;
+                parts.forEach((part, it) -> own.put(part, new End(number, it, jvm.heardAt)));
+            }
+        });
         report.tasks().forEach((name, json) -> {
-            if (SPECS.containsKey(
-                    name.substring(0, name.lastIndexOf('-', name.lastIndexOf('-') - 1)))) {
+            if (SPECS.containsKey(keyOf(name))) {
                 Latest latest = REPORTS.computeIfAbsent(name, n -> new Latest());
                 latest.number = ++seq;
                 latest.json = json;

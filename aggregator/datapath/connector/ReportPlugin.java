@@ -18,13 +18,18 @@ import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
  */
 public final class ReportPlugin implements SparkPlugin {
     /**
-     * What one JVM reports: the names of its open tasks, new reports (name -> JSON), and for how
-     * many milliseconds each source (alias) has answered no fetch, of those that ever have.
+     * What one JVM reports: the names of its open tasks, new reports (name -> JSON), for how many
+     * milliseconds each source (alias) has answered no fetch, of those that ever have, and what has
+     * changed of the log ends (name -> as {@link LogEnds#take} returns it).
      */
     record Report(
-        String executor, List<String> open, Map<String, String> tasks, Map<String, Long> unheard) {
+        String executor,
+        List<String> open,
+        Map<String, String> tasks,
+        Map<String, Long> unheard,
+        Map<String, Map<String, long[]>> ends) {
         Object message() {
-            return List.of(executor, open, tasks, unheard);
+            return List.of(executor, open, tasks, unheard, ends);
         }
 
         @SuppressWarnings("unchecked")
@@ -34,7 +39,8 @@ public final class ReportPlugin implements SparkPlugin {
                 (String) parts.get(0),
                 (List<String>) parts.get(1),
                 (Map<String, String>) parts.get(2),
-                (Map<String, Long>) parts.get(3));
+                (Map<String, Long>) parts.get(3),
+                (Map<String, Map<String, long[]>>) parts.get(4));
         }
     }
 

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.spark.api.plugin.PluginContext;
 import org.slf4j.Logger;
@@ -17,11 +18,16 @@ final class Reporter extends Thread {
     private static final long PERIOD_MS = 200;
     /** How often a task without other news is checked: its counters may have moved. */
     private static final long QUIET_NANOS = 1_000_000_000L;
+    /** How long it rests in the driver's JVM while all tasks are idle, and nothing is ordered. */
+    private static final long REST_MS = 1_000;
 
     /** The last report of a task, and its state then. */
     private record Sent(LaneTask.Stand stand, String report, long atNanos) {}
 
     private static final CountDownLatch ANSWERED = new CountDownLatch(1);
+
+    private static final Object NEWS = new Object();
+    private static boolean isNews;
 
     private static volatile Map<String, Orders> orders = Map.of();
     private static volatile long snapshot;
@@ -29,7 +35,10 @@ final class Reporter extends Thread {
     private final PluginContext context;
     private final Map<String, Sent> sent = new HashMap<>();
     private Map<String, String> ordersTold = Map.of();
+    /** When the log ends of a task were reported last. */
+    private final Map<String, Long> endsAt = new HashMap<>();
     private boolean silent = true;
+    private boolean busy = true;
     private volatile boolean over;
 
     Reporter(PluginContext context) {
@@ -46,6 +55,14 @@ final class Reporter extends Thread {
     /** The number of the newest hub snapshot that the driver had when it last answered. */
     static long snapshot() {
         return snapshot;
+    }
+
+    /** There is something to report, or an order: it does not rest. Never waits. By any thread. */
+    static void nudge() {
+        synchronized (NEWS) {
+            isNews = true;
+            NEWS.notifyAll();
+        }
     }
 
     /** Returns when this JVM knows the driver's time and its lease: at once, but for the first. */
@@ -71,7 +88,7 @@ final class Reporter extends Thread {
         }
         while (!over) {
             try {
-                Thread.sleep(PERIOD_MS);
+                rest(here);
                 if (!LaneTask.open().isEmpty() || !silent) {
                     ask(here);
                 }
@@ -86,10 +103,26 @@ final class Reporter extends Thread {
         }
     }
 
+    private void rest(boolean here) throws InterruptedException {
+        Thread.sleep(PERIOD_MS);
+        // An executor gets its orders and its lease with an answer alone.
+        long until = System.nanoTime() + (here && !busy ? REST_MS : 0) * 1_000_000;
+        synchronized (NEWS) {
+            long left = until - System.nanoTime();
+            while (!isNews && left > 0) {
+                TimeUnit.NANOSECONDS.timedWait(NEWS, left);
+                left = until - System.nanoTime();
+            }
+            isNews = false;
+        }
+    }
+
     private void ask(boolean here) throws Exception {
         List<String> open = new ArrayList<>();
         Map<String, String> news = new HashMap<>();
         Map<String, Long> unheard = new HashMap<>();
+        Map<String, Map<String, long[]>> ends = new HashMap<>();
+        busy = false;
         for (LaneTask task : LaneTask.open()) {
             String name = task.spec.name;
             open.add(name);
@@ -100,6 +133,8 @@ final class Reporter extends Thread {
             Sent before = sent.get(name);
             LaneTask.Stand stand = task.stand();
             long now = System.nanoTime();
+            busy |= !task.isIdle();
+            takeEnds(task, now, ends);
             if (before != null && before.stand.equals(stand)
                 && now - before.atNanos < QUIET_NANOS) {
                 continue;
@@ -111,13 +146,14 @@ final class Reporter extends Thread {
             }
         }
         sent.keySet().retainAll(Set.copyOf(open));
+        endsAt.keySet().retainAll(sent.keySet());
         if (!open.isEmpty()) {
             Failpoint.pass("task-report");
         }
         long asked = DriverClock.own();
         long askedNanos = System.nanoTime();
-        ReportPlugin.Report report = new ReportPlugin.Report(
-            context.executorID(), List.copyOf(open), Map.copyOf(news), Map.copyOf(unheard));
+        ReportPlugin.Report report =
+            new ReportPlugin.Report(context.executorID(), List.copyOf(open), news, unheard, ends);
         ReportPlugin.Answer answer;
         try {
             // In the driver's own JVM no message is needed, nor the threads that would carry it.
@@ -125,6 +161,7 @@ final class Reporter extends Thread {
                           : ReportPlugin.Answer.of(context.ask(report.message()));
         } catch (Exception failure) {
             sent.clear();
+            LaneTask.open().forEach(LaneTask::endsAgain);
             throw failure;
         }
         silent = open.isEmpty();
@@ -134,6 +171,18 @@ final class Reporter extends Thread {
         }
         obey(answer);
         ANSWERED.countDown();
+    }
+
+    /** Adds what has changed of a task's log ends, but not more often than once a second. */
+    private void takeEnds(LaneTask task, long now, Map<String, Map<String, long[]>> ends) {
+        String name = task.spec.name;
+        if (now - endsAt.getOrDefault(name, now - QUIET_NANOS) >= QUIET_NANOS) {
+            Map<String, long[]> changed = task.takeEnds(now);
+            if (!changed.isEmpty()) {
+                endsAt.put(name, now);
+                ends.put(name, changed);
+            }
+        }
     }
 
     private void obey(ReportPlugin.Answer answer) {

@@ -5,6 +5,7 @@ import java.util.Map;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.internals.BatchCollector;
+import org.apache.kafka.clients.consumer.internals.FetchSight;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -45,6 +46,18 @@ final class TaskClients implements Feed.Consumers {
         }
         try {
             return new Fetched.Bytes(BatchCollector.into(consumer));
+        } catch (ReflectiveOperationException another) {
+            throw new IllegalStateException(HubBatches.ANOTHER_CLIENT, another);
+        }
+    }
+
+    @Override
+    public LogEnds.Sight sight(Consumer<byte[], byte[]> consumer) {
+        if (!KafkaShape.misfit().isEmpty()) {
+            return null;
+        }
+        try {
+            return FetchSight.of(consumer);
         } catch (ReflectiveOperationException another) {
             throw new IllegalStateException(HubBatches.ANOTHER_CLIENT, another);
         }

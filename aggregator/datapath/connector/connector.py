@@ -12,10 +12,17 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from aggregator.datapath.connector.reports import LaneReport, TaskReport, join, parse_reports
+from aggregator.datapath.connector.reports import (
+    LaneReport,
+    Reports,
+    TaskReport,
+    join,
+    parse_reports,
+)
 from aggregator.datapath.connector.spec import origin_names
 from aggregator.model.errors import ClusterError
 from aggregator.model.values import SchemaIds, Skip, SourcePartition, TopicPartition
+from aggregator.plan.health.fetched_ends import Fetches, LogEnd
 from aggregator.plan.lease import EXECUTOR_SECONDS
 from aggregator.plan.positions.origins import HubSample, Print, SampleAnswers, SourceRecord
 from aggregator.plan.positions.recovery import TailPlan
@@ -97,7 +104,11 @@ class Connector:
         self._lock = threading.Lock()
         self._token_urls: set[str] = set()
         self._since = 0
-        self._heard: Mapping[str, float] = {}
+        self._moves = 0
+        self._log_ends: dict[tuple[str, int], dict[SourcePartition, LogEnd]] = {}
+        self._fetches = Fetches()
+        self.news = 0
+        """How often a `poll` has found a new report, or that a task came or went."""
         self._sent_snapshot = -1
         self._tasks: dict[tuple[str, int], dict[tuple[int, int], TaskReport]] = {}
 
@@ -140,16 +151,37 @@ class Connector:
             # Before the call: no answer seems newer than it is.
             now = time.monotonic()
             found = parse_reports(str(self._lanes.reports(self._since)))
-            self._since = found.seq
-            self._heard = {alias: now - ago for alias, ago in found.unheard.items()}
+            self.news += bool(found.tasks) or found.moves != self._moves
+            self._since, self._moves = found.seq, found.moves
+            self._take_ends(found, now)
             for task in found.tasks:
                 if (own := self._tasks.get((task.lane, task.generation))) is not None:
                     own[task.task] = task
 
     @property
-    def heard(self) -> Mapping[str, float]:
-        """When each source last answered a fetch of a lane, by the monotonic clock."""
-        return self._heard
+    def fetches(self) -> Fetches:
+        """What the answers to the lanes' fetches said of the sources, as of the last `poll`."""
+        return self._fetches
+
+    def _take_ends(self, found: Reports, now: float) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        for task in found.ends:
+            if (task.lane, task.generation) not in self._tasks:
+                continue
+            own = self._log_ends.setdefault((task.lane, task.generation), {})
+            for sp, (end, late, doubts) in task.parts.items():
+                if late is not None:
+                    own[sp] = LogEnd(end, now, now - late, now_ms - round(late * 1000), doubts)
+                elif end is not None:
+                    own[sp] = LogEnd(end, now, doubts=doubts)
+                else:
+                    own.pop(sp, None)
+        heard = {alias: now - ago for alias, ago in found.unheard.items()}
+        ends = self._all_ends() if found.ends else self._fetches.ends
+        self._fetches = Fetches(heard, ends)
+
+    def _all_ends(self) -> dict[SourcePartition, LogEnd]:
+        return {sp: end for own in self._log_ends.values() for sp, end in own.items()}
 
     def report(self, lane: str, generation: int, tasks: int) -> LaneReport:
         """The newest report of one life of a lane with `tasks` tasks, as of the last `poll`."""
@@ -171,6 +203,8 @@ class Connector:
         self._lanes.forget(key)
         with self._lock:
             self._tasks.pop((lane, generation), None)
+            self._log_ends.pop((lane, generation), None)
+            self._fetches = Fetches(self._fetches.heard, self._all_ends())
 
     def read_tail(
         self,

@@ -156,23 +156,39 @@ class LaneReport:
         return sum(task.replayed for task in self.tasks)
 
 
+class TaskEnds(NamedTuple):
+    """What has changed of the log ends of a task's partitions.
+
+    An end, or None where it is not known any more; for how many seconds its broker owes an answer,
+    None where it is not late; and how often the log seemed to be cut, or another one.
+    """
+
+    lane: str
+    generation: int
+    parts: Mapping[SourcePartition, tuple[int | None, float | None, int]]
+
+
 class Reports(NamedTuple):
     """What the connector reports: the number to ask with the next time, and what is news.
 
     `unheard` is for how many seconds each source has answered no fetch of any task, of those that
-    ever have.
+    ever have. `moves` is how often tasks came or went.
     """
 
     seq: int
     tasks: Sequence[TaskReport]
     unheard: Mapping[str, float]
+    ends: Sequence[TaskEnds] = ()
+    moves: int = 0
 
 
 def parse_reports(text: str) -> Reports:
     """The reports since the last ones."""
     found = json.loads(text)
     unheard = {alias: ms / 1000 for alias, ms in found["unheard"].items()}
-    return Reports(int(found["seq"]), [_report(task) for task in found["tasks"]], unheard)
+    tasks = [_report(task) for task in found["tasks"]]
+    ends = [_ends(task) for task in found["ends"]]
+    return Reports(int(found["seq"]), tasks, unheard, ends, int(found["moves"]))
 
 
 def join(tasks: Sequence[TaskReport], expected: int) -> LaneReport:
@@ -192,12 +208,29 @@ def bucket_bounds() -> tuple[int, ...]:
     return tuple(bounds)
 
 
+def _partition(cluster: str, name: str) -> SourcePartition:
+    topic, _, number = name.rpartition("/")
+    return SourcePartition(cluster, topic, int(number))
+
+
+def _ends(message: Mapping[str, Any]) -> TaskEnds:
+    cluster = str(message["cluster"])
+    parts = {
+        _partition(cluster, name): (
+            None if end < 0 else end,
+            None if late_ms < 0 else late_ms / 1000,
+            doubts,
+        )
+        for name, (end, _high, late_ms, doubts) in message["parts"].items()
+    }
+    return TaskEnds(message["lane"], message["generation"], parts)
+
+
 def _report(message: Mapping[str, Any]) -> TaskReport:
     cluster = str(message["cluster"])
 
     def partition(name: str) -> SourcePartition:
-        topic, _, number = name.rpartition("/")
-        return SourcePartition(cluster, topic, int(number))
+        return _partition(cluster, name)
 
     return TaskReport(
         lane=message["lane"],

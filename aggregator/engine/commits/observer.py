@@ -30,6 +30,8 @@ from aggregator.store.checkpoint.rows import Checkpoint
 from aggregator.store.checkpoint.start_state import CheckpointState
 
 POLL_SECONDS = 0.5
+IDLE_SECONDS = 2.0
+"""The same while no report has come for a while; the engine wakes it when one has."""
 READ_SECONDS = 60.0
 """How often the hub is asked for its ends: others may write there, which no report shows."""
 
@@ -61,10 +63,11 @@ class Observer(Commits):
         self._loop = Loop(
             "observer",
             self.tick,
-            every=lambda: POLL_SECONDS,
+            every=lambda: POLL_SECONDS if self._is_close else IDLE_SECONDS,
             on_error=self._fail,
             stop_seconds=FOREVER,
         )
+        self._is_close = True
         self._heard: list[TaskReport] = []
         self.progress: Mapping[str, LaneProgress] = {}
         self.figures = Figures()
@@ -77,6 +80,12 @@ class Observer(Commits):
     def stop(self) -> None:
         """End the thread. Lanes that still run are not committed any more."""
         self._loop.stop()
+
+    def observe_closely(self, closely: bool) -> None:
+        """There are reports, or they are awaited; or there were none for a while. Never waits."""
+        if closely and not self._is_close:
+            self._loop.wake()
+        self._is_close = closely
 
     def begin(
         self,

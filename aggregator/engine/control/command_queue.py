@@ -87,6 +87,11 @@ class Door:
             future.cancel()
             raise NotReadyError("it is busy and did not answer in time: see its log") from error
 
+    @property
+    def has_commands(self) -> bool:
+        """Whether a command waits."""
+        return not self._commands.empty()
+
     def check_open(self) -> None:
         """Raise NotReadyError while the queue is closed."""
         if self._closed:

@@ -26,7 +26,7 @@ from aggregator.status.service_status import ServicePart
 
 SETTLED = (Stage.OUT, Stage.DONE)
 CLAIM_SECONDS = 1.9
-"""Marks come about every two seconds: between them there is little to claim."""
+"""Marks come every two to five seconds: between them there is little to claim."""
 
 
 class CompletenessWatch(Service):

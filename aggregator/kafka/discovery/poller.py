@@ -128,6 +128,11 @@ class Lookout:
         """End the thread soon, without waiting for a cluster that hangs."""
         self._loop.end()
 
+    @property
+    def has_news(self) -> bool:
+        """Whether there is a result that `latest` has not returned."""
+        return not self._results.empty()
+
     def latest(self) -> Look | AggregatorError | None:
         """The newest result since the last call: a snapshot, or why there was none.
 

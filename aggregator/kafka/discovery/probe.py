@@ -17,6 +17,8 @@ from aggregator.plan.health.suspects import Seen
 PROBE_SECONDS = 1.0
 MARK_SECONDS = 1.5
 """A source that is read committed is asked twice for a mark: so only with every second probe."""
+SELDOM_SECONDS = 5.0
+"""Between two probes while fetches report the log ends: they are for ids and marks alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,14 @@ class SourceWatch:
         self._admin: ClusterAdmin | None = None
         self._clients = ExitStack()
         self._rest = PROBE_SECONDS
+        self.is_seldom = False
+        """Whether fetches report what the probes do, so that these come seldom."""
+        self.often_since = 0.0
+        """Since when they do not."""
         self._loop = Loop(
             f"watch-{alias}",
             self._turn,
-            every=lambda: self._rest,
+            every=lambda: max(self._rest, SELDOM_SECONDS) if self.is_seldom else self._rest,
             on_error=self._fail,
             finish=self._clients.close,
         )
@@ -71,6 +77,19 @@ class SourceWatch:
         if not self._loop.has_begun:
             self.latest = Watched(answered_at=time.monotonic())
             self._loop.start()
+
+    def probe_seldom(self, seldom: bool) -> None:
+        """Probe seldom, as fetches report the log ends by now; or often, and at once."""
+        if seldom == self.is_seldom:
+            return
+        self.is_seldom = seldom
+        if not seldom:
+            self.often_since = time.monotonic()
+            self.probe_now()
+
+    def probe_now(self) -> None:
+        """Probe at once; never waits."""
+        self._loop.wake()
 
     def stop(self) -> None:
         """End the thread soon, without waiting for a source that hangs."""

@@ -8,7 +8,8 @@ from aggregator.config.schema import Config
 from aggregator.kafka.discovery.probe import SourceWatch, Watched
 from aggregator.model.values import Positions, SourcePartition
 from aggregator.plan.completeness.marks import Mark
-from aggregator.plan.health.delays import Delays, lags
+from aggregator.plan.health.delays import Delay, Delays, lags
+from aggregator.plan.health.fetched_ends import HEARD_SECONDS, Fetches
 from aggregator.plan.health.stuck import (
     Movement,
     Probe,
@@ -22,6 +23,12 @@ from aggregator.plan.lifecycle.inputs import Measured
 from aggregator.plan.reload import same_connection
 
 ARRIVAL_SECONDS = 5.0
+LEAST_DEADLINE = 2 * HEARD_SECONDS
+"""With less, a source would be silent before it is noticed that its fetches have stopped."""
+DOUBT_SECONDS = 10.0
+"""A source is probed often for this time after one of its logs seemed to be cut, or another one."""
+ANSWER_SECONDS = 1.0
+"""A source whose fetches have stopped is silent only after a probe had this time for an answer."""
 
 
 class SourcesWatch:
@@ -33,6 +40,8 @@ class SourcesWatch:
         self._movements: dict[SourcePartition, Movement] = {}
         self._delays = Delays()
         self._totals: dict[str, deque[tuple[float, int]]] = {}
+        self._doubts: dict[str, int] = {}
+        self._doubted_at: dict[str, float] = {}
 
     def stop(self) -> None:
         """End the watches soon."""
@@ -67,46 +76,106 @@ class SourcesWatch:
         latest = {alias: watch.latest.mark for alias, watch in self._watches.items()}
         return {alias: mark for alias, mark in latest.items() if mark is not None}
 
-    def measure(self, positions: Positions, heard: Mapping[str, float]) -> Measured | None:
-        """Compare the positions with the probes' answers; None before anything is watched.
+    def measure(
+        self, positions: Positions, fetches: Fetches, *, often: bool = False
+    ) -> Measured | None:
+        """Compare the positions with the answers; None before anything is watched.
 
-        `heard` is when each source (alias) last answered a fetch of a lane: one whose records come
-        is not silent, also when it answers no probe. Its log ends are then unknown.
+        A source that answers fetches is not silent, also when it answers no probe. While they
+        report all its log ends it is probed seldom, unless it has to be `often`.
         """
         if self._config is None:
             return None
         now = time.monotonic()
+        for watch in self._watches.values():
+            self._pace(watch, fetches, now, often=often)
         # Each is read once: an end belongs to the moment at which it was reported.
         latest = {alias: watch.latest for alias, watch in self._watches.items()}
-        ends = {sp: end for it in latest.values() for sp, end in it.seen.ends.items()}
+        probed = {sp: end for it in latest.values() for sp, end in it.seen.ends.items()}
         watched = {sp for watch in self._watches.values() for sp in watch.partitions}
+        fetched = Fetches(
+            fetches.heard, {sp: it for sp, it in fetches.ends.items() if sp in watched}
+        )
+        ends = fetched.joined(probed, {alias: it.seen.asked_at for alias, it in latest.items()})
         own = {sp: at for sp, at in positions.items() if sp in watched}
         self._movements = follow(self._movements, own, ends, now)
-        probes = {
-            alias: Probe(watch.heard_at, latest[alias].failure)
-            for alias, watch in self._watches.items()
-        }
-        deadline = self._config.supervision.deadline
-        silent = sick_sources(probes, deadline, now)
-        answered_at = {alias: it.answered_at for alias, it in latest.items()}
         return Measured(
             ends,
-            self._delays.follow(own, ends, answered_at, silent.keys(), now),
+            self._behind(own, ends, latest, fetched, now),
             lags(positions, ends),
             stuck(self._movements, now, self._config.supervision.stuck_after),
-            sick_sources(heard_too(probes, heard), deadline, now),
-            frozenset(it for it in latest if latest[it].has_answered or it in heard),
-            {alias: self._arrivals(alias, it, now) for alias, it in latest.items()},
+            self._silent(latest, fetched, now),
+            frozenset(it for it in latest if latest[it].has_answered or it in fetches.heard),
+            self._arrivals(ends, now),
+            {sp: it.late_ms for sp, it in fetched.ends.items() if it.late_ms is not None},
         )
 
-    def _arrivals(self, alias: str, watched: Watched, now: float) -> float:
-        """How many records arrive at a source in ARRIVAL_SECONDS, by its log ends."""
-        seen = self._totals.setdefault(alias, deque())
-        seen.append((now, sum(watched.seen.ends.values())))
-        while len(seen) > 2 and seen[1][0] < now - ARRIVAL_SECONDS:
-            seen.popleft()
-        (then, before), (_, after) = seen[0], seen[-1]
-        return (after - before) / max(now - then, 1.0) * ARRIVAL_SECONDS
+    def _pace(self, watch: SourceWatch, fetches: Fetches, now: float, *, often: bool) -> None:
+        """Probe a source as often as its fetches make necessary."""
+        alias, doubts = watch.alias, fetches.doubts(watch.partitions)
+        if doubts != self._doubts.get(alias, 0):
+            self._doubts[alias], self._doubted_at[alias] = doubts, now
+            watch.probe_now()
+        is_clear = now - self._doubted_at.get(alias, now - DOUBT_SECONDS) >= DOUBT_SECONDS
+        may = is_clear and not often and self._deadline >= LEAST_DEADLINE
+        watch.probe_seldom(may and fetches.covers(alias, watch.partitions, now))
+
+    def _behind(
+        self,
+        own: Mapping[SourcePartition, int],
+        ends: Mapping[SourcePartition, int],
+        latest: Mapping[str, Watched],
+        fetched: Fetches,
+        now: float,
+    ) -> dict[SourcePartition, Delay]:
+        """For how long positions have been behind the ends that are known."""
+        reported = {alias: it.answered_at for alias, it in latest.items()}
+        for sp, it in fetched.ends.items():
+            reported[sp.cluster] = max(it.at, reported.get(sp.cluster, it.at))
+        # A source that answers fetches alone reports no ends, unless these do.
+        probes = {
+            alias: Probe(now if watch.is_seldom else watch.heard_at, latest[alias].failure)
+            for alias, watch in self._watches.items()
+        }
+        silent = sick_sources(probes, self._deadline, now)
+        return self._delays.follow(own, ends, reported, silent.keys(), now)
+
+    def _silent(
+        self, latest: Mapping[str, Watched], fetched: Fetches, now: float
+    ) -> dict[str, str]:
+        """The sources that do not answer, and those of which some brokers do not, and why."""
+        deadline, probes, found = self._deadline, {}, {}
+        for alias, watch in self._watches.items():
+            failure = latest[alias].failure
+            # A probe that was put off until the fetches stopped has its time.
+            given = watch.often_since + ANSWER_SECONDS - deadline if watch.often_since else 0.0
+            probes[alias] = Probe(max(watch.heard_at, given), failure)
+            late = fetched.late(watch.partitions, deadline, now)
+            if late and now - latest[alias].answered_at > deadline:
+                of = f"{len(late)} of {len(watch.partitions)} partitions"
+                words = f"the brokers of {of} have given no answer for {deadline:g} s"
+                found[alias] = f"{words}: {failure}" if failure else words
+        return {**found, **sick_sources(heard_too(probes, fetched.heard), deadline, now)}
+
+    @property
+    def _deadline(self) -> float:
+        assert self._config is not None
+        return self._config.supervision.deadline
+
+    def _arrivals(self, ends: Mapping[SourcePartition, int], now: float) -> dict[str, float]:
+        """How many records arrive at each source in ARRIVAL_SECONDS, by its log ends."""
+        sums = dict.fromkeys(self._watches, 0)
+        for sp, end in ends.items():
+            sums[sp.cluster] += end
+        found = {}
+        for alias, total in sums.items():
+            seen = self._totals.setdefault(alias, deque())
+            seen.append((now, total))
+            while len(seen) > 2 and seen[1][0] < now - ARRIVAL_SECONDS:
+                seen.popleft()
+            (then, before), (_, after) = seen[0], seen[-1]
+            found[alias] = (after - before) / max(now - then, 1.0) * ARRIVAL_SECONDS
+        return found
 
 
 def _is_same(before: Config, after: Config, alias: str) -> bool:

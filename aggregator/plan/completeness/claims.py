@@ -78,7 +78,7 @@ class ClaimSight:
     lateness_ms: int
     now_ms: int
     blame: Callable[[str, SourcePartition | None], Laggard]
-    fresh_ms: int = 5_000
+    fresh_ms: int = 8_000
     """A claim that is no older than that, and what is allowed, has no laggard."""
 
 

@@ -67,8 +67,9 @@ class Measured:
     `ends` are log ends (NEXT offsets) of what is read, as probes reported them, and `behind` since
     when the positions are behind those. `lags` are offsets, of the sources (alias) of which any is
     known. `stuck` says why a partition does not move though its log does, `silent` why a source
-    gives no answer. `answered` are those that have ever answered a probe. `arrivals` is how many
-    records come in a few seconds.
+    gives no answer. `answered` are those that have ever answered. `arrivals` is how many records
+    come in a few seconds. `late` is since when the broker of a partition owes an answer, in ms
+    since 1970.
     """
 
     ends: Mapping[SourcePartition, int] = field(default_factory=dict)
@@ -78,6 +79,7 @@ class Measured:
     silent: Mapping[str, str] = field(default_factory=dict)
     answered: frozenset[str] = frozenset()
     arrivals: Mapping[str, float] = field(default_factory=dict)
+    late: Mapping[SourcePartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

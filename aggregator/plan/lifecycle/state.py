@@ -180,6 +180,15 @@ class State:
         return {it.key for it in self.partitions.values() if it.stage is Stage.LOST}
 
     @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is under way: what can be read is read, and nothing is awaited."""
+        moving = {Stage.UNCLEAN, Stage.RECOVERING, Stage.READY}
+        moving |= {Stage.LEAVING, Stage.LOST, Stage.RESTING}
+        waits = self.undecided or self.recovering or self.asked_at is not None
+        changes = any(it.ends_by is not None or it.leaving for it in self.lanes.values())
+        return self.begun and not (self.until_done or waits or changes or self.of(*moving))
+
+    @property
     def is_over(self) -> bool:
         """Whether a run with an end has nothing more to do."""
         going = {*Stage} - {Stage.OUT, Stage.HELD, Stage.QUARANTINED, Stage.DONE}
