@@ -8,7 +8,7 @@ nothing: what any task has had acknowledged is a lower bound of the hub's end.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aggregator.datapath.connector.reports import TaskReport
@@ -53,6 +53,14 @@ class HubTail:
         Without any end, a recovery would read such a partition from its beginning.
         """
         return self._add(snapshot.taken_ms, snapshot.ends)
+
+    def drop(self, topics: Collection[str]) -> None:
+        """These topics were created again: ends of the earlier ones say nothing."""
+        if topics:
+            known = self.newest
+            self.number += 1
+            kept = {tp: end for tp, end in known.ends.items() if tp.topic not in topics}
+            self._snapshots[self.number] = HubSnapshot(known.taken_ms, kept)
 
     def heard(self, tasks: Iterable[TaskReport], now_ms: int) -> None:
         """Tasks have reported how far the hub is; a new snapshot when that is news."""

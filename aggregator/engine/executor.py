@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.errors import PySparkException
@@ -15,6 +15,7 @@ from aggregator.engine.commits.observer import Observer
 from aggregator.engine.recoverer import Recovery
 from aggregator.engine.running_lanes import Lanes
 from aggregator.kafka.admin import ClusterAdmin
+from aggregator.kafka.admin.ids import read_ids
 from aggregator.kafka.discovery.creation import HubChanges
 from aggregator.kafka.discovery.hub_logs import read_topics
 from aggregator.kafka.discovery.poller import Lookout
@@ -27,7 +28,7 @@ from aggregator.model.errors import (
 )
 from aggregator.model.events import Event, EventSink
 from aggregator.model.failpoint import failpoint
-from aggregator.plan.actions import Action, Applied
+from aggregator.plan.actions import Action, Applied, CreateTopic
 from aggregator.plan.lanes.rate_limits import Pace
 from aggregator.plan.lifecycle.commands import (
     Abort,
@@ -150,8 +151,8 @@ class CommandExecutor:
                 timeout = config.supervision.connect_timeout
                 found = read_topics(self._hub, topics, timeout)
                 return HubLogs(found.logs, frozenset(found.waits))
-            case Distrust(positions, ends, opened, closed):
-                self._observer.distrust(positions, ends, opened, closed)
+            case Distrust(positions, ends, opened, closed, lost):
+                self._observer.distrust(positions, ends, opened, closed, lost)
             case Recover():
                 self._recovery.begin(command, config)
             case Start():
@@ -205,7 +206,9 @@ class CommandExecutor:
         failpoint("after-apply")
         if new := [it for it in found.plan.refusals if it not in look.plan.refusals]:
             raise ClusterError(f"hub: {'; '.join(new)}")
-        found = replace(found, plan=replace(found.plan, creating=creating))
+        made = {it.action.name for it in found.done if isinstance(it.action, CreateTopic)}
+        created = self._ids_of(made - creating, config.supervision.connect_timeout)
+        found = replace(found, plan=replace(found.plan, creating=creating, created=created))
         self._plan, self._refusals = found.plan, found.refusals
         self._lookout.goes_by(found.plan.routes, found.refusals)
         self._observer.update(identity_of(found.plan))
@@ -213,6 +216,13 @@ class CommandExecutor:
             return Ready(found.plan, FoundGaps(self._gaps.load()))
         except CheckpointError as error:
             return Ready(found.plan, FoundGaps(error=str(error)))
+
+    def _ids_of(self, topics: Collection[str], timeout: float) -> Mapping[str, str]:
+        """The ids of hub topics that were just created; without an answer a later look has them."""
+        try:
+            return read_ids(self._hub, topics, timeout).topic_ids if topics else {}
+        except ClusterError:
+            return {}
 
     def _start(self, command: Start, config: Config) -> Started:
         assert self._plan is not None

@@ -28,8 +28,15 @@ from aggregator.model.failpoint import failpoint
 from aggregator.model.values import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
 from aggregator.plan.lifecycle.commands import Ends, Hole, Outcome, Recover, Recovered
 from aggregator.plan.plan import Plan
-from aggregator.plan.positions.gaps import GapRecord, gap_id
-from aggregator.plan.positions.hub_losses import Held, has_all, lost_topics, plan_unknown
+from aggregator.plan.positions.gaps import GapRecord, gap_id, is_new
+from aggregator.plan.positions.hub_losses import (
+    Held,
+    has_all,
+    lost_topics,
+    merged,
+    plan_unknown,
+    renewed_topics,
+)
 from aggregator.plan.positions.origins import plan_foreign
 from aggregator.plan.positions.recovery import (
     TailPlan,
@@ -42,12 +49,15 @@ from aggregator.plan.positions.recovery import (
     plan_tail,
     recovered_positions,
 )
-from aggregator.plan.positions.start import Gap, GapKind, is_same_log
+from aggregator.plan.positions.start import Gap, is_same_log
+from aggregator.store.checkpoint.identity import identity_of
 from aggregator.store.checkpoint.past_commits import Past, ProvenBound, fitting
 from aggregator.store.checkpoint.start_state import least_ends
 from aggregator.store.gaps import GapTable
 
 CANCEL_SECONDS = 10.0
+
+HubLogs = Mapping[TopicPartition, OffsetRange]
 
 
 class UnreadError(Exception):
@@ -167,8 +177,10 @@ class Recovery:
         begin = self._observer.positions.only(command.partitions)
         own_ends = state.own_hub_ends(begin)
         into = needed_topics(look.plan.routes, begin, {}, ())
-        lost = lost_topics(own_ends, into, hub_logs)
-        held = self._held(begin, lost, config, look.plan, hub_logs)
+        ids = {sp: it for sp, it in state.own_hub_ids().items() if sp in begin}
+        renewed = renewed_topics(ids, into, look.plan.hub_ids)
+        lost = merged(lost_topics(own_ends, into, hub_logs), renewed)
+        held = self._held(begin, lost, renewed, config, look.plan, hub_logs)
         begin = begin.merged({sp: it.position for sp, it in held.items()})
         own_ends |= {sp: it.ends for sp, it in held.items()}
         bound = least_ends(own_ends.values()) | earlier
@@ -199,7 +211,8 @@ class Recovery:
             sp: log.latest for sp, log in logs.items() if look.began > command.left_at.get(sp, 0.0)
         }
         skips = plan_skips(positions, found, sure)
-        holes = self._commit(positions, skips, judged.partitions, tail, bound, held)
+        hub_ids = identity_of(look.plan).hub_ids
+        holes = self._commit(positions, skips, judged.partitions, tail, bound, held, hub_ids)
         failpoint("after-recovered")
         return Recovered(
             holes,
@@ -214,6 +227,7 @@ class Recovery:
         self,
         begin: Positions,
         lost: Mapping[SourcePartition, frozenset[str]],
+        renewed: Mapping[SourcePartition, frozenset[str]],
         config: Config,
         plan: Plan,
         hub_logs: Mapping[TopicPartition, OffsetRange],
@@ -222,9 +236,13 @@ class Recovery:
         if not lost:
             return {}
         state, place, hub_id = self._observer.state, config.checkpoint, plan.hub.cluster_id
+        hub_ids = plan.hub_ids
+
+        def own(sp: SourcePartition, bound: ProvenBound, logs: HubLogs) -> Ends:
+            return fitting(bound, hub_id, logs, hub_ids, renewed.get(sp, ())).hub_ends
 
         def holds(sp: SourcePartition, bound: ProvenBound) -> bool:
-            return has_all(fitting(bound, hub_id, {}).hub_ends, lost[sp], hub_logs)
+            return has_all(own(sp, bound, {}), lost[sp], hub_logs)
 
         past = Past(place.path, place.storage_options, {sp: state.entries[sp].log for sp in lost})
         targets = {sp: begin[sp] for sp in lost}
@@ -242,7 +260,7 @@ class Recovery:
         return {
             sp: Held(
                 at,
-                fitting(bounds[sp], hub_id, hub_logs).hub_ends,
+                own(sp, bounds[sp], hub_logs),
                 unknown=sp not in proven and not past.is_whole,
             )
             for sp, at in back.items()
@@ -300,7 +318,7 @@ class Recovery:
         now, epoch = datetime.now(UTC), self._observer.state.epoch
         known = self._gaps.load()
         found = [GapRecord(gap_id(gap), gap, now, epoch) for gap in gaps]
-        new = tuple(record for record in found if _is_new(record, known.get(record.id)))
+        new = tuple(record for record in found if is_new(record, known.get(record.id)))
         self._gaps.append(new)
         return new
 
@@ -312,6 +330,7 @@ class Recovery:
         tail: TailPlan,
         bound: Ends,
         rewound: Collection[SourcePartition],
+        hub_ids: Mapping[str, str],
     ) -> dict[SourcePartition, Hole]:
         """Commit what is whole as clean; what is not keeps the bound behind which it is.
 
@@ -323,15 +342,9 @@ class Recovery:
         # Of each by itself: before its own bound there may be records of a topic that is gone.
         kept = doubtful | set(skips)
         older: dict[SourcePartition, Ends] = {sp: {**ends, **tail.above.get(sp, {})} for sp in kept}
-        self._observer.recovered(positions, older, rewound)
+        self._observer.recovered(positions, older, rewound, hub_ids)
         entries = self._observer.state.entries
         return {
             sp: Hole(positions[sp], entries[sp].snapshot.snapshot_at_ms, skip, older[sp])
             for sp, skip in skips.items()
         }
-
-
-def _is_new(record: GapRecord, known: GapRecord | None) -> bool:
-    if known is None:
-        return True
-    return known.resolved and record.gap.kind in (GapKind.FOREIGN_ORIGIN, GapKind.HUB_LOST)

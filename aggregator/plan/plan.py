@@ -17,6 +17,7 @@ from aggregator.model.values import (
     TopicFacts,
 )
 from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
+from aggregator.plan.identities import NO_IDS
 from aggregator.plan.lanes.lanes import plan_lanes
 from aggregator.plan.lanes.producer import is_local, short_expiry
 from aggregator.plan.lanes.rate_limits import Limit, Pace, plan_pace
@@ -64,6 +65,8 @@ class Plan:
     """Hub topics that are being created: what flows into them waits, and nothing else does."""
     history: tuple[str, ...] = ()
     """The warnings about the age of the sources' records, which a first plan knows."""
+    created: Mapping[str, str] = field(default_factory=dict)
+    """Hub topics that were created for this plan -> their ids."""
 
     def tasks_of(self, alias: str) -> int:
         """How many tasks a source has at most."""
@@ -78,6 +81,12 @@ class Plan:
             if route.hub_topic in self.creating
             for sp in route.source_partitions()
         )
+
+    @property
+    def hub_ids(self) -> dict[str, str]:
+        """Hub topic -> its id, where that is known."""
+        ids = {name: it.topic_id for name, it in self.hub.topics.items()} | dict(self.created)
+        return {name: it for name, it in ids.items() if it not in NO_IDS}
 
     def raise_if_refused(self) -> None:
         """RefusedError with every refusal, when there is one."""

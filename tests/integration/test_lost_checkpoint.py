@@ -17,8 +17,8 @@ from aggregator.model.errors import CheckpointError
 from aggregator.model.events import Event
 from support.changing import delete_records
 from support.crashed import write_again
-from support.reading import read_topic, topics_of, wait_for
-from support.running import catch_up, make_config, source
+from support.reading import read_topic, topics_of, wait_for, wait_until_topic_has
+from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import assert_copied, judge
 
 
@@ -108,17 +108,53 @@ def test_what_a_hub_restored_from_a_backup_lacks_is_copied_again(
     """It is older than the checkpoint; what was copied since the backup is not in it."""
     backup = read_topic(hub.bootstrap_servers, unique)
     events_of(copied)
-    delete_topic(hub.bootstrap_servers, unique)
-    wait_for(lambda: unique not in topics_of(hub.bootstrap_servers), "it is deleted")
-    create_topic(hub.bootstrap_servers, unique, partitions=4)
+    renew(hub, unique)
     write_again(hub, unique, backup)
     events = events_of(copied)
-    (doubt,) = [event for event in events if event.kind == "doubt"]
-    assert f"the hub holds less in {unique} than the checkpoint knows of" in doubt.message
     (lost,) = [event for event in events if event.kind == "hub_lost"]
-    assert lost.fields == {"partitions": 3, "offsets": 500}
+    # Each topic of it is another one: what it holds of before is found by reading all of it.
+    assert lost.fields == {"partitions": 3, "offsets": 3_500}
     assert_complete(source_a, hub, unique)
     assert {"doubt", "hub_lost"}.isdisjoint(kinds(events_of(copied)))
+
+
+def test_a_hub_topic_that_is_created_again_gets_everything_again(
+    copied: Config, source_a: EmbeddedCluster, hub: EmbeddedCluster, unique: str
+) -> None:
+    with run_in_background(copied) as running:
+        wait_until_topic_has(hub.bootstrap_servers, unique, 3_500)
+        renew(hub, unique)
+        write(source_a, unique, 100)
+        running.wait_for(lambda: "hub_lost" in running.kinds(), "it is noticed")
+        wait_until_topic_has(hub.bootstrap_servers, unique, 3_600)
+    # What came before that is in front of what is older.
+    assert_ours_complete(source_a, hub, unique, but="out_of_order")
+    renew(hub, unique)
+    # More than it had, and none of it ours.
+    write(hub, unique, 8_000)
+    events = events_of(copied)
+    (lost,) = [event for event in events if event.kind == "hub_lost"]
+    assert lost.fields == {"partitions": 3, "offsets": 3_600}
+    assert_ours_complete(source_a, hub, unique)
+    assert {"doubt", "hub_lost"}.isdisjoint(kinds(events_of(copied)))
+
+
+def renew(cluster: EmbeddedCluster, topic: str) -> None:
+    """Delete a topic, and create another one by its name."""
+    delete_topic(cluster.bootstrap_servers, topic)
+    wait_for(lambda: topic not in topics_of(cluster.bootstrap_servers), "it is deleted")
+    create_topic(cluster.bootstrap_servers, topic, partitions=4)
+
+
+def assert_ours_complete(
+    cluster: EmbeddedCluster, hub: EmbeddedCluster, topic: str, but: str = ""
+) -> None:
+    """Of the hub's records those with an origin are all, once and in order."""
+    ours = [it for it in read_topic(hub.bootstrap_servers, topic) if it.headers]
+    expected = read_topic(cluster.bootstrap_servers, topic)
+    assert len(ours) == len(expected)
+    verdict = judge({"eu": expected}, ours)
+    assert verdict.problems.keys() <= {but}, verdict.problems
 
 
 @pytest.mark.parametrize("lost", ["gone", "old"])

@@ -158,15 +158,23 @@ def test_a_full_commit_keeps_each_lanes_own_hub_ends() -> None:
 def test_ids_are_those_of_the_newest_entry() -> None:
     sp = PARTITIONS[0]
     old = Checkpoint(
-        "a", 1, 1, Positions({sp: 1}), {}, 1, {"eu": "x", HUB: "h"}, {("eu", "orders"): "t1"}, seq=1
+        "a",
+        1,
+        1,
+        Positions({sp: 1}),
+        {},
+        1,
+        {"eu": "x", HUB: "h"},
+        {(HUB, "o"): "t1", (HUB, "p"): "t1"},
+        seq=1,
     )
     other = SourcePartition("eu", "orders", 1)
     new = Checkpoint(
-        "a", 1, 2, Positions({other: 1}), {}, 2, {"eu": "y"}, {("eu", "orders"): "t2"}, seq=2
+        "a", 1, 2, Positions({other: 1}), {}, 2, {"eu": "y"}, {(HUB, "o"): "t2"}, seq=2
     )
     state = CheckpointState().apply(old, new)
     assert state.cluster_ids == {"eu": "y", HUB: "h"}
-    assert state.topic_ids == {("eu", "orders"): "t2"}
+    assert state.hub_ids == {"o": "t2", "p": "t1"}
 
 
 def test_an_empty_table_is_an_empty_clean_state() -> None:

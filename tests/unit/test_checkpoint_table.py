@@ -104,7 +104,7 @@ def test_what_is_appended_is_loaded(tmp_path: Path) -> None:
     assert state.unclean == {SourcePartition("eu", "orders", p) for p in range(3)}
     assert state.hub_ends_for() == {TopicPartition("orders", p): 20 for p in range(2)}
     assert state.cluster_ids == {"eu": "id-eu", "us": "id-us", HUB: "id-hub"}
-    assert state.topic_ids[(HUB, "orders")] == "hub-tid"
+    assert state.hub_ids["orders"] == "hub-tid"
     assert state.entries[SourcePartition("eu", "orders", 0)].log_end == 8
     assert state.entries[SourcePartition("eu", "orders", 1)].log_end is None
 

@@ -259,3 +259,14 @@ def test_a_commit_by_a_newer_snapshot_is_behind_all_that_an_older_one_covers(
         for _, _, bound in commits:
             if bound.taken_ms > committed_at:
                 assert bound.ends[HUB] >= covered
+
+
+def test_of_a_topic_that_was_created_again_no_earlier_end_bounds_anything() -> None:
+    tail, other = HubTail(), TopicPartition("payments", 0)
+    first = TopicPartition("orders", 0)
+    tail.read(HubSnapshot(1, {first: 100, other: 7}))
+    tail.drop({"orders"})
+    assert tail.newest.ends == {other: 7}
+    # One that does not report its end yet is not known.
+    tail.read(HubSnapshot(2, {other: 8}))
+    assert tail.newest.ends == {other: 8}

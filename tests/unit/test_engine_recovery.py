@@ -73,6 +73,7 @@ class World:
         self.logs = {HUB0: OffsetRange(0, 20)}
         self.sources = {sp: OffsetRange(0, 100) for sp in (EU0, EU1, EU2)}
         self.topic_id = "T"
+        self.hub_topic_id = "H1"
         self.found: dict[SourcePartition, Skip] = {}
         self.samples: dict[SourcePartition, tuple[HubSample, ...]] = {}
         self.told = SampleAnswers()
@@ -84,7 +85,9 @@ class World:
         self.asked_ends = 0
         self.gaps = GapTable(StateStore(str(folder)))
         self.recovered = Recovered()
-        identity = Identity({HUB: "H", "eu": "E"}, {("eu", "orders"): "T"}, {"orders": 2})
+        identity = Identity(
+            {HUB: "H", "eu": "E"}, {("eu", "orders"): "T"}, {"orders": 2}, {"orders": "H1"}
+        )
         self.unseen: dict[TopicPartition, int] = {}
         self.unread: dict[str, str] = {}
         """Where logs of the hub end at their leaders, when that is further than anybody sees."""
@@ -156,7 +159,8 @@ class World:
         facts = ClusterFacts("eu", "E", 1, {"orders": TopicFacts("orders", self.topic_id, 3, 1)})
         slots = SlotPlan("local[4]", 4, 2)
         topics = {"orders": HubTopic("orders", 2, 1, "compact")}
-        hub = replace(facts, cluster_id="H")
+        there = {"orders": TopicFacts("orders", self.hub_topic_id, 2, 1)}
+        hub = replace(facts, cluster_id="H", topics=there)
         plan = Plan(hub, {"eu": facts}, {}, self.routes, topics, (), (), slots)
         observed = Observed({"eu": "E"}, {("eu", "orders"): self.topic_id}, self.sources)
         return Look(plan, observed, {}, 100.0)
@@ -335,6 +339,39 @@ def test_a_hub_topic_that_was_created_again_gets_all_that_is_known_to_be_copied(
     gaps = [it.gap for it in world.recovered.records]
     found = [(it.kind, it.start, it.end, it.position) for it in gaps]
     assert found == ([(GapKind.HUB_LOST, 0, 5, 5)] if trimmed else [])
+
+
+def test_a_hub_topic_that_was_created_again_and_outgrew_its_end_holds_nothing_of_before(
+    world: World,
+) -> None:
+    for position, end in ((5, 20), (12, 30)):
+        world.grows_to(end)
+        world.observer.recovered(Positions({EU0: position, EU1: position}))
+    world.grows_to(60)
+    world.hub_topic_id = "H2"
+    world.recover(EU0)
+    (tail, _, _) = world.asked[-1]
+    assert tail.ranges == {HUB0: OffsetRange(0, 60)}
+    assert tail.positions == {EU0: 5}
+    state = world.observer.state
+    assert state.positions == {EU0: 5, EU1: 12}
+    assert {sp: it.snapshot.topic_ids for sp, it in state.entries.items()} == {
+        EU0: {"orders": "H2"},
+        EU1: {"orders": "H1"},
+    }
+    # It is the one that is there now.
+    world.recover(EU0)
+    assert len([it for it in world.events if it.kind == "hub_lost"]) == 1
+
+
+def test_what_is_known_to_be_lost_stays_so_when_the_hub_grows(world: World) -> None:
+    world.crashed({EU0: 5})
+    ends = {EU0: {HUB0: 40}}
+    world.observer.distrust(Positions({EU0: 30}), ends, {}, (), {EU0: frozenset({"orders"})})
+    world.grows_to(50)
+    world.recover(EU0)
+    assert world.observer.state.positions == {EU0: 5}
+    assert world.observer.state.entries[EU0].snapshot.topic_ids == {"orders": "H1"}
 
 
 def test_a_tail_without_anything_in_it_is_not_read(world: World) -> None:

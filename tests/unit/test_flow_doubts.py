@@ -194,13 +194,13 @@ def test_a_hub_that_does_not_say_what_it_holds_is_asked_again_after_the_next_loo
         assert commands() == []
 
 
-def test_after_a_crash_the_hub_is_asked_no_more_than_that() -> None:
+def test_after_a_crash_the_hub_is_asked_for_its_ends_and_read() -> None:
     world = running()
     world.given.clear()
     world.restart()
     world.until(lambda: world.state.begun)
     kinds = [type(it) for it in world.given if not isinstance(it, (c.Emit, c.SetPace, c.Remember))]
-    assert kinds == [c.Prepare, c.Recover, c.Start]
+    assert kinds == [c.Prepare, c.AskHub, c.Recover, c.Start]
 
 
 def test_what_rests_is_looked_for_with_the_others_after_a_crash() -> None:

@@ -37,7 +37,9 @@ def test_records_behind_the_known_ends_put_what_goes_into_that_topic_in_doubt() 
 def test_a_hub_topic_that_holds_less_puts_what_goes_there_in_doubt() -> None:
     own = {**dict.fromkeys(EU, KNOWN), US: KNOWN}
     found = doubt(logs(10, 19, 30), clean=[*EU, US], own_ends=own)
-    assert found.ends == dict.fromkeys(EU, KNOWN)
+    # What comes now comes behind its end of now.
+    assert found.ends == {sp: {**KNOWN, A1: 19} for sp in EU}
+    assert found.lost == {sp: {"hub-a"} for sp in EU}
     assert "the hub holds less in hub-a than the checkpoint knows of" in found.reason
     # Of a topic that was created again with fewer partitions; beside one that has grown.
     fewer = {tp: log for tp, log in logs(10, 0, 31).items() if tp != A1}
@@ -49,6 +51,13 @@ def test_a_hub_topic_that_holds_less_puts_what_goes_there_in_doubt() -> None:
     assert not doubt(logs(10, 19, 30), clean=EU, own_ends={EU[0]: {A1: 19}}).ends
     found = doubt(logs(10, 19, 30), clean=[GONE], own_ends={GONE: KNOWN})
     assert found.ends.keys() == {GONE}
+
+
+def test_what_is_unclean_is_known_to_lack_what_the_hub_has_lost_before_that_grows() -> None:
+    own = {EU[0]: {A1: 20, B0: 12}, EU[1]: {A1: 18}}
+    found = doubt(logs(10, 19, 30), clean=[US], own_ends=own)
+    assert found.ends == {EU[0]: own[EU[0]]}
+    assert found.lost == {EU[0]: {"hub-a"}}
 
 
 def test_so_they_do_what_is_read_no_more_as_nobody_knows_where_it_went() -> None:

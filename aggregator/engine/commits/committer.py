@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from aggregator.datapath.hub_ledger import Ends, HubSnapshot, HubTail
 from aggregator.engine.commits.points import Bounded, bounded
@@ -15,6 +16,7 @@ from aggregator.model.errors import CheckpointConflictError, CheckpointError
 from aggregator.model.events import Event, EventSink
 from aggregator.model.values import Positions, SourcePartition
 from aggregator.plan.health.suspects import Seen
+from aggregator.plan.positions.hub_losses import LOST
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.identity import Identity, by_identity, known_ends, own_ends
 from aggregator.store.checkpoint.maintenance import maintain
@@ -23,6 +25,8 @@ from aggregator.store.checkpoint.rows import Checkpoint
 from aggregator.store.checkpoint.start_state import CheckpointState
 
 MAINTENANCE_PAUSE_SECONDS = 60.0
+
+NOTHING_LOST: Mapping[SourcePartition, frozenset[str]] = MappingProxyType({})
 
 SnapshotReader = Callable[[Mapping[str, int]], HubSnapshot]
 """Reads the end offsets of hub topics (topic -> partitions); ClusterError without an answer."""
@@ -64,7 +68,9 @@ class Commits:
     def update(self, identity: Identity) -> None:
         """Take over the ids that discovery has found."""
         with self._lock:
-            self._identity = identity
+            before, self._identity = self._identity.hub_ids, identity
+            now = identity.hub_ids
+            self._tail.drop({name for name, it in before.items() if now.get(name, it) != it})
 
     def saw(self, seen: Mapping[str, Seen]) -> None:
         """Keep the log ends that discovery or probes reported, for the next commits.
@@ -83,25 +89,28 @@ class Commits:
         positions: Positions,
         older: Mapping[SourcePartition, Ends] | None = None,
         rewound: Collection[SourcePartition] = (),
+        hub_ids: Mapping[str, str] | None = None,
     ) -> None:
         """Commit, in one go, the result of reading the hub.
 
         It holds these positions exactly, except those in `older`: beyond them it holds records, but
-        none before these ends. Those `rewound` were set back for what the hub has lost. Raises
+        none before these ends. Those `rewound` were set back for what the hub has lost. It was read
+        in the hub topics with these `hub_ids`, or those of the last discovery. Raises
         CheckpointError when it cannot be written, and ClusterError when the hub does not report its
         end offsets; then they have to be recovered again.
         """
         older = older or {}
         with self._lock:
+            ids_read = self._identity.hub_ids if hub_ids is None else hub_ids
             whole = positions.only(positions.keys() - older.keys())
             found: list[Checkpoint] = []
             now = self._snapshot() if whole else HubSnapshot(0, {})
             back = set(rewound)
             for name, own in (("recovery", positions.keys() - back), (REWOUND, back)):
-                for number, (group, ids) in enumerate(self._groups(whole.only(own))):
+                for number, (group, ids) in enumerate(self._groups(whole.only(own), ids_read)):
                     parts = [Bounded(-1, group, now, clean=True)]
                     found += self._checkpoints(name, number, ids, parts)
-                found += self._unclean(name, positions.only(own & older.keys()), older)
+                found += self._unclean(name, positions.only(own & older.keys()), older, ids_read)
             self._commit(*found)
             self.positions = self.positions.merged(positions)
 
@@ -111,15 +120,17 @@ class Commits:
         ends: Mapping[SourcePartition, Ends],
         opened: Mapping[str, Ends],
         closed: Collection[str],
+        lost: Mapping[SourcePartition, frozenset[str]] = NOTHING_LOST,
     ) -> None:
         """Commit, in one go, that the hub may hold more than the checkpoint knows.
 
         Of these positions anything beyond lies behind their `ends`; of other partitions of the
         sources `opened` behind those. Of the sources `closed` nothing more has to be searched for.
+        The hub topics `lost` of some hold less than was copied, which stays so when they grow.
         Raises CheckpointError when it cannot be written.
         """
         with self._lock:
-            found = self._unclean("doubt", positions, ends)
+            found = self._unclean("doubt", positions, ends, lost=lost)
             marks = [(frozenset({alias}), own) for alias, own in sorted(opened.items())]
             marks += [(frozenset(closed), {})] if closed else []
             for number, (aliases, own) in enumerate(marks):
@@ -150,15 +161,31 @@ class Commits:
             for each in checkpoints:
                 self.positions = self.positions.merged(each.positions)
 
-    def _groups(self, positions: Positions) -> list[tuple[Positions, Identity]]:
-        return by_identity(positions, self.state.entries, self._identity)
+    def _groups(
+        self, positions: Positions, hub_ids: Mapping[str, str] | None = None
+    ) -> list[tuple[Positions, Identity]]:
+        return by_identity(positions, self.state.entries, self._identity, hub_ids)
 
     def _unclean(
-        self, name: str, positions: Positions, ends: Mapping[SourcePartition, Ends]
+        self,
+        name: str,
+        positions: Positions,
+        ends: Mapping[SourcePartition, Ends],
+        hub_ids: Mapping[str, str] | None = None,
+        lost: Mapping[SourcePartition, frozenset[str]] = NOTHING_LOST,
     ) -> list[Checkpoint]:
         """Positions beyond which the hub may hold something, but nothing before their ends."""
         now, found = HubSnapshot(time.time_ns() // 1_000_000, {}), list[Checkpoint]()
-        for number, (own, ids) in enumerate(self._groups(positions)):
+        parts = {lost.get(sp, frozenset[str]()) for sp in positions}
+        groups = [
+            (own, replace(ids, hub_ids={**ids.hub_ids, **dict.fromkeys(less, LOST)}))
+            for less in sorted(parts, key=sorted)
+            for own, ids in self._groups(
+                positions.only({sp for sp in positions if lost.get(sp, frozenset()) == less}),
+                hub_ids,
+            )
+        ]
+        for number, (own, ids) in enumerate(groups):
             found += self._checkpoints(name, number, ids, bounded(-1, own, now, ends))
         return found
 

@@ -243,6 +243,9 @@ def known_of(state: CheckpointState) -> Known:
         state.ends_by_hand(),
         state.own_hub_ends(state.entries),
         {alias: snapshot.hub_ends for alias, snapshot in state.doubts.items()},
+        state.hub_ids,
+        state.own_hub_ids(),
+        {alias: snapshot.topic_ids for alias, snapshot in state.doubts.items()},
     )
 
 

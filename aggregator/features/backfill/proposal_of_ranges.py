@@ -88,7 +88,8 @@ def propose_backfill(config: Config, request: BackfillRequest, by: str) -> Backf
     starts = {part.partition: part.start for part in found.parts}
     past = Past(place.path, place.storage_options, ids)
     hub = hub_logs_of(config, plan)
-    bound = least(fitting(it, plan.hub.cluster_id, hub) for it in past.bounds(starts).values())
+    cluster, hub_ids = plan.hub.cluster_id, plan.hub_ids
+    bound = least(fitting(it, cluster, hub, hub_ids) for it in past.bounds(starts).values())
     now = datetime.now(UTC)
     backfill = Backfill(
         id="",

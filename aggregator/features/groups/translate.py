@@ -305,8 +305,9 @@ def prepared(
     targets = {sp: at for it in good for sp, at in it.commits.items()}
     recent = bool(reading.floors)
     lowers, uppers = past.bounds(targets, recent=recent), past.tops(targets, recent=recent)
-    lowers = {sp: fitting(it, sight.hub_id, logs) for sp, it in lowers.items()}
-    uppers = {sp: fitting(it, sight.hub_id, logs) for sp, it in uppers.items()}
+    ids = {name: it.topic for name, it in sight.hub_topics.items()}
+    lowers = {sp: fitting(it, sight.hub_id, logs, ids) for sp, it in lowers.items()}
+    uppers = {sp: fitting(it, sight.hub_id, logs, ids) for sp, it in uppers.items()}
     disordered = past.set_back() | reading.disordered
     scans: dict[TopicPartition, HubScan] = {}
     for it in good:

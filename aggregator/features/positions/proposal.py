@@ -36,7 +36,7 @@ from aggregator.plan.positions.recovery import hub_topics_of, plan_tail
 from aggregator.plan.positions.start import Gap, GapKind
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.history import state_at
-from aggregator.store.checkpoint.identity import identity_of
+from aggregator.store.checkpoint.identity import by_identity, identity_of
 from aggregator.store.checkpoint.past_commits import AGAIN, SET, Past, ProvenBound, fitting, least
 from aggregator.store.checkpoint.rows import Checkpoint
 from aggregator.store.checkpoint.start_state import CheckpointState
@@ -124,9 +124,10 @@ def propose(config: Config, request: MoveRequest) -> Proposal:
     unclean = {move.partition: move.new for move in moves.changes if not move.clean}
     now_ms = time.time_ns() // 1_000_000
     hub = hub_logs_of(config, plan)
-    bounds = [fitting(bound, plan.hub.cluster_id, hub) for bound in past.bounds(unclean).values()]
+    cluster, topic_ids = plan.hub.cluster_id, plan.hub_ids
+    bounds = [fitting(it, cluster, hub, topic_ids) for it in past.bounds(unclean).values()]
     ends = ProvenBound({tp: log.latest for tp, log in hub.items()}, now_ms)
-    checkpoints = tuple(_checkpoints(plan, moves.changes, logs, least(bounds), ends))
+    checkpoints = tuple(_checkpoints(plan, state, moves.changes, logs, least(bounds), ends))
     topics = hub_topics_of(plan.routes, unclean)
     read = {tp: log for tp, log in hub.items() if tp.topic in topics}
     tail = plan_tail(Positions(unclean), least(bounds).hub_ends, read)
@@ -242,6 +243,7 @@ def hub_logs_of(config: Config, plan: Plan) -> dict[TopicPartition, OffsetRange]
 
 def _checkpoints(
     plan: Plan,
+    state: CheckpointState,
     changes: Iterable[PositionMove],
     logs: Mapping[SourcePartition, OffsetRange],
     bound: ProvenBound,
@@ -252,16 +254,23 @@ def _checkpoints(
     for move in changes:
         key = (LANES.get(move.kind, SET), move.clean)
         groups.setdefault(key, {})[move.partition] = move.new
-    for (lane, clean), positions in sorted(groups.items()):
-        cluster_ids, topic_ids = identity_of(plan).of(Positions(positions))
+    now = identity_of(plan)
+    found = [
+        (lane, clean, number, own, replace(now, hub_ids=ids.hub_ids))
+        for (lane, clean), positions in sorted(groups.items())
+        # What was copied below is in the hub topics of then.
+        for number, (own, ids) in enumerate(by_identity(Positions(positions), state.entries, now))
+    ]
+    for lane, clean, number, positions, ids in found:
+        cluster_ids, topic_ids = ids.of(positions)
         # Clean ones are bounded by the hub's ends of now: nothing beyond them is there, or all of
         # it has to be written a second time.
         behind = ends if clean else bound
         yield Checkpoint(
             lane=lane,
-            generation=0,
+            generation=number,
             batch=-1,
-            positions=Positions(positions),
+            positions=positions,
             hub_ends=behind.hub_ends,
             snapshot_at_ms=behind.snapshot_at_ms,
             cluster_ids=cluster_ids,

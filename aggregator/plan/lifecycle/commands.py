@@ -62,13 +62,14 @@ class Distrust:
 
     `positions` as no clean ones, with their `ends`: anything beyond lies behind these ends of the
     hub. Of the sources `opened` (alias) so do partitions without a position; of those in `closed`
-    nothing is left to search for.
+    nothing is left to search for. The hub topics `lost` of some hold less than was copied.
     """
 
     positions: Positions = field(default_factory=Positions)
     ends: Mapping[SourcePartition, Ends] = field(default_factory=dict)
     opened: Mapping[str, Ends] = field(default_factory=dict)
     closed: frozenset[str] = frozenset()
+    lost: Mapping[SourcePartition, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

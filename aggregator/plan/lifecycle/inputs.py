@@ -22,7 +22,9 @@ class Known:
     Of a partition in `unclean` the hub may hold more than was committed. `hub_ends` are the last
     known ends of the hub, `by_hand` those that set positions were based on, `own_ends` those in the
     commit of each partition; `is_empty` when there is no commit at all. `doubts` are sources
-    (alias) whose unknown partitions must be searched for in the hub, behind these ends.
+    (alias) whose unknown partitions must be searched for in the hub, behind these ends. The ids of
+    the hub topics (name -> id) are those that belong to `hub_ends`, to each partition's `own_ends`,
+    and to the ends of a doubt.
     """
 
     remembered: Remembered = field(default_factory=Remembered)
@@ -33,6 +35,9 @@ class Known:
     by_hand: Mapping[SourcePartition, Ends] = field(default_factory=dict)
     own_ends: Mapping[SourcePartition, Ends] = field(default_factory=dict)
     doubts: Mapping[str, Ends] = field(default_factory=dict)
+    hub_ids: Mapping[str, str] = field(default_factory=dict)
+    own_ids: Mapping[SourcePartition, Mapping[str, str]] = field(default_factory=dict)
+    doubt_ids: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def positions(self) -> Positions:

@@ -9,7 +9,15 @@ from aggregator.plan.lifecycle.stage import STANDING, Stage, Way
 from aggregator.plan.lifecycle.state import Partition
 from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.positions.gaps import OF_IDENTITY, GapPlan, GapRecord, GapSight, plan_gaps
-from aggregator.plan.positions.start import GapKind, StartPlan, is_same_log, plan_positions
+from aggregator.plan.positions.hub_losses import renewed_ids, renewed_topics
+from aggregator.plan.positions.recovery import needed_topics
+from aggregator.plan.positions.start import (
+    GapKind,
+    Remembered,
+    StartPlan,
+    is_same_log,
+    plan_positions,
+)
 from aggregator.plan.snapshot import Look, is_selected
 
 CREATING = "its hub topic is being created"
@@ -23,13 +31,15 @@ class Judgement:
 
     `positions` is where each partition starts that may. `may_read` are those in a lane that may
     continue. `waits`: positions must be moved before all of them can start. `doubtful` would
-    start where the hub may hold what the checkpoint does not know: they are searched for first.
+    start where the hub may hold what the checkpoint does not know: they are searched for first. Of
+    those `renewed` these hub topics were created again since their commits: they need a recovery.
     """
 
     positions: Positions
     may_read: frozenset[SourcePartition]
     waits: bool
     doubtful: Positions
+    renewed: Mapping[SourcePartition, frozenset[str]]
 
 
 def judge(ctx: StepContext, look: Look) -> Judgement:
@@ -37,8 +47,13 @@ def judge(ctx: StepContext, look: Look) -> Judgement:
     state, config, known = ctx.state, ctx.news.config, ctx.news.known
     selected = {sp for route in look.plan.routes for sp in route.source_partitions()}
     in_lanes = state.in_lanes
-    holes = {sp: hole for sp, it in state.partitions.items() if (hole := _hole(ctx, look, sp, it))}
-    unclean = known.unclean - holes.keys()
+    renewed = renewed_of(ctx, look)
+    holes = {
+        sp: hole
+        for sp, it in state.partitions.items()
+        if sp not in renewed and (hole := _hole(ctx, look, sp, it))
+    }
+    unclean = (known.unclean - holes.keys()) | renewed.keys()
     # What a lane read after the snapshot is beyond the ends in it.
     later = {sp for sp, it in state.partitions.items() if it.left_at > look.began}
     busy = state.of(Stage.LOST, Stage.RESTING, Stage.RECOVERING)
@@ -48,17 +63,7 @@ def judge(ctx: StepContext, look: Look) -> Judgement:
         copied={sp: hole.skip.ranges for sp, hole in holes.items()},
         cuts={sp: it.cut for sp, it in state.partitions.items() if it.cut is not None},
     )
-    start = plan_positions(
-        look.plan.routes,
-        remembered,
-        look.observed,
-        {alias: source.start for alias, source in config.sources.items()},
-        look.by_time,
-        frozenset(
-            key for key in state.topics.came if config.sources[key[0]].new_topics == "earliest"
-        ),
-        lambda key: is_selected(config, key),
-    )
+    start = _starts(ctx, look, remembered)
     other = {gap.partition for gap in start.gaps if gap.kind in OF_IDENTITY}
     sight = GapSight(
         remembered,
@@ -83,10 +88,42 @@ def judge(ctx: StepContext, look: Look) -> Judgement:
     _look_again(ctx, look, unread=bool(unread), too_old=stages.too_old or bool(other & later))
     return Judgement(
         gaps.positions.only(set(gaps.positions) - set(doubtful)).merged(known.positions),
-        frozenset(sp for sp in in_lanes & selected if sp not in other and _goes_on(ctx, sp, out)),
+        frozenset(
+            sp
+            for sp in in_lanes & selected
+            if sp not in other and sp not in renewed and _goes_on(ctx, sp, out)
+        ),
         bool(gaps.moves or doubtful),
         doubtful,
+        renewed,
     )
+
+
+def _starts(ctx: StepContext, look: Look, remembered: Remembered) -> StartPlan:
+    """Where each partition starts, or why it does not."""
+    config = ctx.news.config
+    return plan_positions(
+        look.plan.routes,
+        remembered,
+        look.observed,
+        {alias: source.start for alias, source in config.sources.items()},
+        look.by_time,
+        frozenset(
+            key for key in ctx.state.topics.came if config.sources[key[0]].new_topics == "earliest"
+        ),
+        lambda key: is_selected(config, key),
+    )
+
+
+def renewed_of(ctx: StepContext, look: Look) -> dict[SourcePartition, frozenset[str]]:
+    """The hub topics of partitions that were created again since the commit of each."""
+    if ctx.state.fresh:
+        return {}
+    own, now = ctx.news.known.own_ids, look.plan.hub_ids
+    # The partitions of a commit share its ids; as a rule none is another one.
+    if not any(renewed_ids(it, now) for it in {id(it): it for it in own.values()}.values()):
+        return {}
+    return renewed_topics(own, needed_topics(look.plan.routes, own, {}, ()), now)
 
 
 def _doubtful(ctx: StepContext, look: Look, positions: Positions) -> Positions:

@@ -16,13 +16,14 @@ from aggregator.plan.lifecycle.commands import (
     Start,
 )
 from aggregator.plan.lifecycle.inputs import HubLogs
-from aggregator.plan.lifecycle.judge import Judgement, judge, paused_part
+from aggregator.plan.lifecycle.judge import Judgement, judge, paused_part, renewed_of
 from aggregator.plan.lifecycle.read_rates import pace_starting
 from aggregator.plan.lifecycle.reports import end_lane
 from aggregator.plan.lifecycle.stage import Stage, Way
 from aggregator.plan.lifecycle.state import LaneLife
 from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.positions.doubt import Believed, plan_doubt
+from aggregator.plan.positions.hub_losses import same_topics
 from aggregator.plan.positions.recovery import hub_topics_of
 from aggregator.plan.snapshot import Look
 from aggregator.plan.topics.refused_records import after_refusal
@@ -33,6 +34,7 @@ def decide(ctx: StepContext, look: Look) -> None:
     if not (ctx.state.doubted or _doubt(ctx, look)):
         return
     judgement = judge(ctx, look)
+    _end_renewed(ctx, judgement)
     _settle_doubts(ctx, look, judgement)
     _recover(ctx, look)
     # The first lanes start together.
@@ -62,19 +64,20 @@ def _doubt(ctx: StepContext, look: Look) -> bool:
         if known.doubts:
             ctx.command(Distrust(closed=frozenset(known.doubts)))
         return not known.doubts
-    clean = known.positions.keys() - known.unclean
+    renewed = renewed_of(ctx, look)
+    clean = known.positions.keys() - known.unclean - renewed.keys()
     routed = {sp for route in plan.routes for sp in route.source_partitions()}
     absent = {sp for sp in routed - known.positions.keys() if sp.cluster not in known.doubts}
     away = ctx.news.config.sources.keys() - plan.sources.keys() - known.doubts.keys()
     # A topic that this start has created is empty, and may have no leader yet.
     topics = hub_topics_of(plan.routes, routed) | {tp.topic for tp in known.hub_ends}
     topics &= plan.hub.topics.keys()
-    if topics and (clean or absent) and ctx.state.hub_logs is None:
+    if topics and (known.positions or absent) and ctx.state.hub_logs is None:
         ctx.command(AskHub(frozenset(topics)))
         return False
-    believed = Believed(
-        clean, known.hub_ends, known.by_hand, absent, away, known.is_empty, known.own_ends
-    )
+    hub_ends = same_topics(known.hub_ends, known.hub_ids, plan.hub_ids)
+    own_ends = {sp: it for sp, it in known.own_ends.items() if sp not in renewed}
+    believed = Believed(clean, hub_ends, known.by_hand, absent, away, known.is_empty, own_ends)
     hub_logs = ctx.state.hub_logs or HubLogs()
     empty = {tp: OffsetRange(0, 0) for tp in known.hub_ends if tp.topic not in plan.hub.topics}
     doubt = plan_doubt(plan.routes, believed, {**empty, **hub_logs.logs}, hub_logs.silent)
@@ -84,8 +87,25 @@ def _doubt(ctx: StepContext, look: Look) -> bool:
     if doubt.reason and not known.unclean:
         ctx.emit("doubt", doubt.reason)
     opened = dict.fromkeys(doubt.sources, doubt.hub_ends)
-    ctx.command(Distrust(known.positions.only(set(doubt.ends)), doubt.ends, opened))
+    positions = known.positions.only(set(doubt.ends))
+    ctx.command(Distrust(positions, doubt.ends, opened, lost=doubt.lost))
     return False
+
+
+def _end_renewed(ctx: StepContext, judgement: Judgement) -> None:
+    """End lanes that write into a hub topic that is another one by now.
+
+    As a whole: what their tasks report of the hub is of the earlier topic.
+    """
+    for name, life in sorted(ctx.state.lanes.items()):
+        topics = {it for sp in life.lane.partitions for it in judgement.renewed.get(sp, ())}
+        if topics and life.ends_by is None:
+            words = (
+                f"lane {name} ends: hub topic {', '.join(sorted(topics))} was created again, and "
+                "what was copied into it before is copied again"
+            )
+            ctx.emit("hub_lost", words, {"lane": name})
+            end_lane(ctx, name)
 
 
 def _settle_doubts(ctx: StepContext, look: Look, judgement: Judgement) -> None:
@@ -107,7 +127,9 @@ def _settle_doubts(ctx: StepContext, look: Look, judgement: Judgement) -> None:
         if alias in doubts and alias not in refused and partitions <= known.keys()
     )
     if judgement.doubtful or closed:
-        ends = {sp: doubts[sp.cluster] for sp in judgement.doubtful}
+        now, ids = look.plan.hub_ids, ctx.news.known.doubt_ids
+        own = {alias: same_topics(it, ids.get(alias, {}), now) for alias, it in doubts.items()}
+        ends = {sp: own[sp.cluster] for sp in judgement.doubtful}
         ctx.command(Distrust(judgement.doubtful, ends, closed=closed))
 
 

@@ -164,7 +164,11 @@ def _take_recovery(ctx: StepContext, outcome: Outcome) -> None:
     # What discovery has read meanwhile says how a new finding is decided; what was settled once,
     # and is found again, is open.
     new = {it.id: it for it in found.records}
-    open_ = {name: it for name, it in ctx.state.gaps.items() if not it.resolved}
+    open_ = {
+        name: it
+        for name, it in ctx.state.gaps.items()
+        if not it.resolved and (name not in new or it.gap.start <= new[name].gap.start)
+    }
     ctx.update(
         gaps={**ctx.state.gaps, **new, **open_},
         recovered=(ctx.news.at, found),

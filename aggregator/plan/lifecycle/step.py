@@ -38,8 +38,9 @@ def step(state: State, news: News, now: float) -> tuple[State, tuple[Command, ..
         notice_logs(ctx)
         notice_rests(ctx)
     look = ctx.state.look
-    # What a lane must be asked first may change everything: a decision follows it.
-    waits = any(isinstance(it, (Finish, Release)) for it in ctx.commands)
+    # What a lane must be asked first may change everything, and a lane starts by the ids of the
+    # look that was prepared last: a decision follows either.
+    waits = any(isinstance(it, (Finish, Prepare, Release)) for it in ctx.commands)
     if ctx.dirty and look is not None and not waits:
         ctx.dirty = False
         decide(ctx, look)

@@ -23,7 +23,7 @@ class Believed:
     `hub_ends` are the furthest that any commit of a run knows. `by_hand` are ends that belong to
     positions set by hand: they say nothing of other partitions. `absent` are partitions
     without a position, `away` sources whose topics are unknown. `is_empty`: there is no
-    commit at all. `own_ends` are the hub's ends in the commit of each partition.
+    commit at all. `own_ends` are the hub's ends in the commit of each partition, clean or not.
     """
 
     clean: Collection[SourcePartition]
@@ -41,13 +41,15 @@ class Doubt:
 
     `ends` are those of partitions that the checkpoint calls clean; `sources` those of which any
     partition that it does not know has to be looked for, behind `hub_ends`. `reason` says why, in
-    words; "" where nothing speaks against the checkpoint.
+    words; "" where nothing speaks against the checkpoint. `lost` are the hub topics of partitions
+    that hold less than was copied.
     """
 
     ends: Mapping[SourcePartition, Ends] = field(default_factory=dict)
     sources: frozenset[str] = frozenset()
     hub_ends: Ends = field(default_factory=dict)
     reason: str = ""
+    lost: Mapping[SourcePartition, frozenset[str]] = field(default_factory=dict)
 
 
 def plan_doubt(
@@ -59,24 +61,28 @@ def plan_doubt(
     """Decide about a start, by what the hub's logs hold before anything is committed.
 
     A partition is doubted when a hub topic that it goes to holds anything behind the known ends, or
-    is `silent` about that, or holds less than its commit knows of; one whose route is unknown when
-    any hub topic does. A source that is away is always doubted: its records may be in hub topics
-    that are not known yet.
+    is `silent` about that, or holds less than its commit knows of, which one that is not clean may
+    know as well; one whose route is unknown when any hub topic does. A source that is away is
+    always doubted: its records may be in hub topics that are not known yet.
     """
-    known = believed.hub_ends
+    # What comes into a topic that has lost records comes behind its end of now.
+    known = {
+        tp: min(end, hub_logs[tp].latest) if tp in hub_logs else end
+        for tp, end in believed.hub_ends.items()
+    }
     topics_of: dict[tuple[str, str], set[str]] = {}
     for route in routes:
         topics_of.setdefault((route.cluster, route.topic), set()).update(route.hub_topics)
     beyond = _beyond(hub_logs, known)
     topics = {tp.topic for tp in beyond} | set(silent)
-    ends = {}
+    ends: dict[SourcePartition, Ends] = {}
     routed = {
         sp: topics_of[sp.cluster, sp.topic]
-        for sp in believed.clean
+        for sp in {*believed.clean, *believed.own_ends}
         if (sp.cluster, sp.topic) in topics_of
     }
-    own_ends = {sp: believed.own_ends.get(sp, {}) for sp in believed.clean}
-    lost = lost_topics(own_ends, routed, hub_logs)
+    lost = lost_topics(believed.own_ends, routed, hub_logs)
+    ends |= {sp: believed.own_ends[sp] for sp in lost.keys() - set(believed.clean)}
     for sp in believed.clean:
         own = believed.by_hand.get(sp)
         bound = known if own is None else _furthest(known, own)
@@ -84,7 +90,8 @@ def plan_doubt(
         further = topics if own is None else own_topics
         into = topics_of.get((sp.cluster, sp.topic))
         if sp in lost or (further if into is None else further & into):
-            ends[sp] = bound
+            # Of what is not known now its own may still show that something is lost.
+            ends[sp] = {**believed.own_ends.get(sp, {}), **bound}
     new = {sp.cluster for sp in believed.absent if topics & topics_of[sp.cluster, sp.topic]}
     reason = ""
     if ends or new:
@@ -96,7 +103,7 @@ def plan_doubt(
         if lost:
             less = _less(frozenset().union(*lost.values()))
             reason = f"{less}; {reason}" if topics else less
-    return Doubt(ends, frozenset(new | set(believed.away)), dict(known), reason)
+    return Doubt(ends, frozenset(new | set(believed.away)), dict(known), reason, lost)
 
 
 def _beyond(

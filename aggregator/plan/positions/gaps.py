@@ -91,6 +91,13 @@ def gap_id(gap: Gap) -> str:
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:16]
 
 
+def is_new(found: GapRecord, known: GapRecord | None) -> bool:
+    """Whether what a recovery has found is more than what is `known` by the same name."""
+    if known is None or found.gap.start < known.gap.start:
+        return True
+    return known.resolved and found.gap.kind in (GapKind.FOREIGN_ORIGIN, GapKind.HUB_LOST)
+
+
 def decide(kind: GapKind, policy: Policy, accepted: bool = False) -> Decision:
     """What a source's `on_gap` means for one kind of gap.
 

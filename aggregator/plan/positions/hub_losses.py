@@ -2,6 +2,7 @@
 
 The hub's ends in a checkpoint were acknowledged by it. A hub partition that ends before them was
 restored from a backup that is older than the checkpoint, was created again, or has lost records.
+A hub topic with another id was created again, however much it holds by now.
 """
 
 from __future__ import annotations
@@ -13,6 +14,12 @@ from aggregator.model.values import OffsetRange, Positions, SourcePartition, Top
 from aggregator.plan.positions.start import Gap, GapKind, Observed, Remembered
 
 Ends = Mapping[TopicPartition, int]
+
+LOST = "lost"
+"""In place of a hub topic's id in a commit: it has lost records, and is read before they count.
+
+Until then it may grow beyond its former end.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,53 @@ def lost_topics(
         if topics and (own := topics.intersection(into.get(sp, topics))):
             found[sp] = own
     return found
+
+
+def renewed_topics(
+    own_ids: Mapping[SourcePartition, Mapping[str, str]],
+    into: Mapping[SourcePartition, Collection[str]],
+    now: Mapping[str, str],
+) -> dict[SourcePartition, frozenset[str]]:
+    """The hub topics of each partition that were created again since its commit.
+
+    `own_ids` are the ids (hub topic -> id) in each commit, `now` those of now: one that is not
+    known proves nothing. Only topics that it is written `into` count.
+    """
+    # The partitions of a commit share its ids.
+    other: dict[int, frozenset[str]] = {}
+    found = {}
+    for sp, ids in own_ids.items():
+        if id(ids) not in other:
+            other[id(ids)] = renewed_ids(ids, now)
+        if (topics := other[id(ids)]) and (own := topics.intersection(into.get(sp, ()))):
+            found[sp] = own
+    return found
+
+
+def renewed_ids(ids: Mapping[str, str], now: Mapping[str, str]) -> frozenset[str]:
+    """The hub topics that have another id `now`, or have lost records."""
+    return frozenset(
+        name for name, it in ids.items() if it == LOST or (it and now.get(name, it) != it)
+    )
+
+
+def merged(
+    one: Mapping[SourcePartition, frozenset[str]], other: Mapping[SourcePartition, frozenset[str]]
+) -> dict[SourcePartition, frozenset[str]]:
+    """The topics of each partition in either."""
+    none = frozenset[str]()
+    return {sp: one.get(sp, none) | other.get(sp, none) for sp in one.keys() | other.keys()}
+
+
+def same_topics(
+    ends: Ends, ids: Mapping[str, str], now: Mapping[str, str]
+) -> dict[TopicPartition, int]:
+    """The ends without those of topics that were created again since, by their `ids`."""
+    return {
+        tp: end
+        for tp, end in ends.items()
+        if not (own := ids.get(tp.topic, "")) or now.get(tp.topic, own) == own
+    }
 
 
 def has_all(

@@ -20,11 +20,13 @@ class Identity:
 
     And the hub topics of all routes with their partition counts: each snapshot holds all of them,
     because a hub partition that a snapshot does not know would be scanned from its beginning.
+    `hub_ids` are the ids of those (hub topic -> id) that are known.
     """
 
     cluster_ids: Mapping[str, str]
     topic_ids: Mapping[tuple[str, str], str]
     hub_topics: Mapping[str, int]
+    hub_ids: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, positions: Positions) -> tuple[dict[str, str], dict[tuple[str, str], str]]:
         """The cluster ids and topic ids that belong to these positions, and the hub's."""
@@ -32,7 +34,8 @@ class Identity:
         clusters = {sp.cluster for sp in positions} | {HUB}
         return (
             {alias: it for alias, it in self.cluster_ids.items() if alias in clusters},
-            {key: it for key, it in self.topic_ids.items() if key in topics},
+            {key: it for key, it in self.topic_ids.items() if key in topics}
+            | {(HUB, name): it for name, it in self.hub_ids.items()},
         )
 
 
@@ -47,6 +50,7 @@ def identity_of(plan: Plan) -> Identity:
             for name, topic in facts.topics.items()
         },
         {name: topic.partitions for name, topic in plan.hub_topics.items()},
+        {name: it for name, it in plan.hub_ids.items() if name in plan.hub_topics},
     )
 
 
@@ -82,27 +86,33 @@ def known_ends(
 
 
 def by_identity(
-    positions: Positions, entries: Mapping[SourcePartition, Entry], now: Identity
+    positions: Positions,
+    entries: Mapping[SourcePartition, Entry],
+    now: Identity,
+    hub_ids: Mapping[str, str] | None = None,
 ) -> list[tuple[Positions, Identity]]:
     """Positions in groups that can be one commit each, with the ids that they were read under.
 
     Those are the ids of the last commit of each partition (`entries`): a partition that was read
-    from a topic that is no longer there keeps that topic's id. One group is the rule.
+    from a topic that is no longer there keeps that topic's id. So it is with hub topics, unless
+    those with `hub_ids` were read to find out what they hold. One group is the rule.
     """
     groups: list[_Group] = []
     for sp, at in positions.items():
         entry = entries.get(sp)
         cluster = (entry.cluster_id if entry else "") or now.cluster_ids.get(sp.cluster, "")
         topic = (entry.topic_id if entry else "") or now.topic_ids.get((sp.cluster, sp.topic), "")
-        group = next((it for it in groups if it.takes(sp, cluster, topic)), None)
+        hub = entry.snapshot.topic_ids if entry else now.hub_ids
+        hub = hub if hub_ids is None else hub_ids
+        group = next((it for it in groups if it.takes(sp, cluster, topic, hub)), None)
         if group is None:
-            groups.append(group := _Group())
+            groups.append(group := _Group(hub))
         group.add(sp, at, cluster, topic)
-    hub = {HUB: now.cluster_ids[HUB]} if HUB in now.cluster_ids else {}
+    own = {HUB: now.cluster_ids[HUB]} if HUB in now.cluster_ids else {}
     return [
         (
             Positions(group.positions),
-            Identity({**group.cluster_ids, **hub}, group.topic_ids, now.hub_topics),
+            Identity({**group.cluster_ids, **own}, group.topic_ids, now.hub_topics, group.hub_ids),
         )
         for group in groups
     ]
@@ -110,13 +120,14 @@ def by_identity(
 
 @dataclass(slots=True)
 class _Group:
+    hub_ids: Mapping[str, str]
     positions: dict[SourcePartition, int] = field(default_factory=dict)
     cluster_ids: dict[str, str] = field(default_factory=dict)
     topic_ids: dict[tuple[str, str], str] = field(default_factory=dict)
 
-    def takes(self, sp: SourcePartition, cluster: str, topic: str) -> bool:
+    def takes(self, sp: SourcePartition, cluster: str, topic: str, hub: Mapping[str, str]) -> bool:
         """Whether nothing in the group belongs to another cluster or topic of these names."""
-        return (
+        return (self.hub_ids is hub or self.hub_ids == hub) and (
             self.cluster_ids.get(sp.cluster, cluster) == cluster
             and self.topic_ids.get((sp.cluster, sp.topic), topic) == topic
         )

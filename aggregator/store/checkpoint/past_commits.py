@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from aggregator.model.values import LogId, OffsetRange, SourcePartition, TopicPartition
+from aggregator.plan.positions.hub_losses import LOST
 from aggregator.store.checkpoint.rows import HUB, HUB_END, POSITION, Checkpoint, from_table
 from aggregator.store.delta import dataset, open_delta, translated
 
@@ -34,6 +36,7 @@ MANY = 2**62
 FOLDS = {"min": min, "max": max}
 RECENT = 2_000
 """The number of commits searched first: they mostly contain what is asked for."""
+NO_IDS: Mapping[str, str] = MappingProxyType({})
 LIFE = ["epoch", "lane", "generation"]
 """The commits of one life of a lane."""
 AT_ONCE_MS = 2_000
@@ -47,12 +50,13 @@ class ProvenBound:
     """Hub ends that lie before every record of some positions, and when they were read.
 
     A hub partition that is absent is unknown: it must be read from its beginning. `hub_id` is the
-    cluster that they were read from, "" when not known.
+    cluster that they were read from, "" when not known, `topic_ids` are those of its topics.
     """
 
     hub_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     snapshot_at_ms: int = 0
     hub_id: str = ""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -316,15 +320,24 @@ class Past:
 
 
 def fitting(
-    bound: ProvenBound, hub_id: str, logs: Mapping[TopicPartition, OffsetRange]
+    bound: ProvenBound,
+    hub_id: str,
+    logs: Mapping[TopicPartition, OffsetRange],
+    topic_ids: Mapping[str, str] = NO_IDS,
+    renewed: Collection[str] = (),
 ) -> ProvenBound:
     """The bound without what belongs to another hub cluster, or to a topic that was created again.
 
-    A hub topic whose log does not reach the bound is not the one that the bound is about.
+    A hub topic whose log does not reach the bound is not the one that the bound is about, nor is
+    one with another id than in `topic_ids`. Of those `renewed` an id that is not known is another.
     """
     if bound.hub_id and hub_id and bound.hub_id != hub_id:
         return ProvenBound()
     other = {tp.topic for tp, end in bound.hub_ends.items() if tp in logs and end > logs[tp].latest}
+    for name in {tp.topic for tp in bound.hub_ends}:
+        own, now = bound.topic_ids.get(name, ""), topic_ids.get(name, "")
+        if own == LOST or (own and now and own != now) or (name in renewed and not own):
+            other.add(name)
     ends = {tp: end for tp, end in bound.hub_ends.items() if tp.topic not in other}
     return replace(bound, hub_ends=ends)
 
@@ -379,7 +392,10 @@ def _seq(delta: DeltaTable, of: Callable[[Any], Any], column: str) -> int:
 
 def _bound(checkpoint: Checkpoint) -> ProvenBound:
     return ProvenBound(
-        checkpoint.hub_ends, checkpoint.snapshot_at_ms, checkpoint.cluster_ids.get(HUB, "")
+        checkpoint.hub_ends,
+        checkpoint.snapshot_at_ms,
+        checkpoint.cluster_ids.get(HUB, ""),
+        {topic: it for (alias, topic), it in checkpoint.topic_ids.items() if alias == HUB},
     )
 
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from aggregator.model.alike import made_of
 from aggregator.model.values import LogId, Positions, SourcePartition, TopicPartition
+from aggregator.plan.positions.hub_losses import LOST
 from aggregator.plan.positions.start import Remembered
 from aggregator.store.checkpoint.rows import DOUBT, HUB, HUB_END, POSITION, Checkpoint, from_table
 
@@ -121,13 +122,13 @@ class CheckpointState:
         return ids
 
     @property
-    def topic_ids(self) -> dict[tuple[str, str], str]:
-        """(alias, topic) -> topic id, of the newest entry of each topic, and of the hub's."""
-        ids: dict[tuple[str, str], str] = {}
-        for sp, entry in self._by_age():
-            ids.update({(HUB, name): value for name, value in entry.snapshot.topic_ids.items()})
-            if entry.topic_id:
-                ids[(sp.cluster, sp.topic)] = entry.topic_id
+    def hub_ids(self) -> dict[str, str]:
+        """Hub topic -> its id, by the newest snapshot that knows it."""
+        # The entries of a commit share its snapshot.
+        snapshots = {id(entry.snapshot): entry.snapshot for entry in self.entries.values()}
+        ids: dict[str, str] = {}
+        for snapshot in sorted(snapshots.values(), key=lambda it: it.snapshot_at_ms):
+            ids.update({name: it for name, it in snapshot.topic_ids.items() if it != LOST})
         return ids
 
     def remembered(self, unsure: frozenset[SourcePartition] = frozenset()) -> Remembered:
@@ -150,9 +151,13 @@ class CheckpointState:
         """
         snapshots = {id(s): s for s in (entry.snapshot for entry in self.entries.values())}
         ends: dict[TopicPartition, int] = {}
+        ids = self.hub_ids
         for snapshot in snapshots.values():
             for tp, end in snapshot.hub_ends.items() if not snapshot.by_hand else ():
-                ends[tp] = max(end, ends.get(tp, 0))
+                own = snapshot.topic_ids.get(tp.topic, "")
+                # Of a topic that was created again, or has lost records, it says nothing.
+                if not own or LOST != own == ids.get(tp.topic, own):
+                    ends[tp] = max(end, ends.get(tp, 0))
         return ends
 
     def ends_by_hand(self) -> dict[SourcePartition, Mapping[TopicPartition, int]]:
@@ -181,6 +186,10 @@ class CheckpointState:
         """The lower bound of the hub tail of each partition by itself; those with an entry."""
         known = self.entries
         return {sp: known[sp].snapshot.hub_ends for sp in partitions if sp in known}
+
+    def own_hub_ids(self) -> dict[SourcePartition, Mapping[str, str]]:
+        """The ids (hub topic -> id) of the hub topics that each position belongs to."""
+        return {sp: entry.snapshot.topic_ids for sp, entry in self.entries.items()}
 
     def carried(
         self,
@@ -284,6 +293,7 @@ def _doubt(seq: int, epoch: int, alias: str, snapshot: Snapshot) -> Checkpoint:
         hub_ends=snapshot.hub_ends,
         snapshot_at_ms=snapshot.snapshot_at_ms,
         cluster_ids={HUB: snapshot.cluster_id} if snapshot.cluster_id else {},
+        topic_ids={(HUB, topic): value for topic, value in snapshot.topic_ids.items()},
         full=True,
         seq=seq,
         epoch=epoch,
