@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -41,23 +41,25 @@ from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import State
 from aggregator.plan.lifecycle.step import step
 from aggregator.plan.plan import Plan
-from aggregator.plan.positions.gaps import Decision, GapRecord, gap_id
+from aggregator.plan.positions.gaps import Decision, GapRecord, gap_id, is_new
+from aggregator.plan.positions.hub_losses import LOST, lost_topics, renewed_topics
 from aggregator.plan.positions.recovery import (
     counts_below,
     highest,
+    needed_topics,
     plan_losses,
     plan_skips,
     recovered_positions,
 )
 from aggregator.plan.positions.start import Damage, Gap, GapKind, Observed, Remembered
 from aggregator.plan.snapshot import Look, TopicsSeen
+from aggregator.store.checkpoint.rows import HUB as HUB_ALIAS
 from aggregator.store.checkpoint.rows import Checkpoint
 from aggregator.store.checkpoint.start_state import CheckpointState, Entry
 
 TURN = 0.25
 HUB_TOPICS = {"eu": "orders", "us": "orders.us"}
-HUB = TopicPartition("orders", 0)
-"""Offsets of all hub topics are counted as one: what is further in one is further in each."""
+"""Offsets of all of them are counted as one: what is further in one is further in each."""
 ROUTES = {alias: Route(alias, "orders", name, 2, 1) for alias, name in HUB_TOPICS.items()}
 PARTITIONS = [SourcePartition(alias, "orders", n) for alias in ROUTES for n in (0, 1)]
 EU0, EU1, US0, US1 = PARTITIONS
@@ -117,6 +119,7 @@ class Tasks:
     skips: dict[SourcePartition, Skip]
     until: dict[SourcePartition, int]
     sent: dict[SourcePartition, set[int]]
+    hub_ids: Mapping[str, str]
     held: set[SourcePartition] = field(default_factory=set)
     stuck: set[SourcePartition] = field(default_factory=set)
     ending: bool = False
@@ -155,6 +158,11 @@ class World:
         self.backups = [Backup()]
         self.losable = False
         """Whether the folder of the checkpoint may be lost, or restored from a backup."""
+        self.hub_losable = False
+        """Whether the hub may be restored from a backup, and its topics be created again."""
+        self.is_cut = False
+        """Whether the hub was restored since something was last written or recovered."""
+        self.hub_ids = {name: f"{name}-1" for name in HUB_TOPICS.values()}
         self.leaderless: set[SourcePartition] = set()
         self.unshown: set[str] = set()
         """Hub topics that do not show all that they hold."""
@@ -195,6 +203,8 @@ class World:
         self.lanes, self.ghosts, self.met = {}, [], set()
         if self.losable:
             self._treat_the_folder()
+        if self.hub_losable:
+            self._treat_the_hub()
         self.state = State(
             self.config, until_done=self.until_done, topics=self.kept, kept=self.kept
         )
@@ -236,6 +246,52 @@ class World:
         if rng.random() < 0.2:
             self._set_by_hand(rng.choice(PARTITIONS))
 
+    def _treat_the_hub(self) -> None:
+        """While nothing runs it may be restored from a backup, or a topic be created again."""
+        if self.rng.random() < 0.3 and self._shows(end := self.rng.randrange(len(self.hub) + 1)):
+            self.cut_hub(end)
+        if self.rng.random() < 0.3:
+            self.renew_hub(self.rng.choice(sorted(ROUTES)))
+
+    def _shows(self, end: int) -> bool:
+        """Whether a hub that ends there is known to lack what it lacks.
+
+        After a crash the ends in a commit lie before some of what is below its position.
+        """
+        return all(
+            entry is None or offset >= entry.position or end < _end_in(entry.snapshot.hub_ends, sp)
+            for sp, _, offset in self.hub[end:]
+            for entry in (self.entries.get(sp),)
+        )
+
+    def cut_hub(self, end: int) -> None:
+        """It is restored from a backup of when it ended there.
+
+        An older checkpoint may know as much of what will be there instead as of what was.
+        """
+        self.hub, self.backups = self.hub[:end], self.backups[:1]
+        self.is_cut = True
+        self._forget_lives(ROUTES)
+
+    def renew_hub(self, alias: str) -> None:
+        """A hub topic is deleted, and another one by its name holds as many records of others."""
+        name = HUB_TOPICS[alias]
+        number = int(self.hub_ids[name].rpartition("-")[2]) + 1
+        self.hub_ids = {**self.hub_ids, name: f"{name}-{number}"}
+        self.hub = [
+            (OTHER, "", at) if it[0].cluster == alias else it for at, it in enumerate(self.hub)
+        ]
+        self._forget_lives({alias})
+
+    def _forget_lives(self, aliases: Collection[str]) -> None:
+        """What the hub alone held, of source topics that are gone, can come no more."""
+        entries = self.entries
+        self.first = {
+            (sp, life): at
+            for (sp, life), at in self.first.items()
+            if sp.cluster not in aliases or sp not in entries or entries[sp].topic_id == life
+        }
+
     def _restore(self, backup: Backup) -> None:
         """What was promised beyond it, in no order that it knows of, is promised no more."""
         self.checkpoint, self.table, self.kept = (
@@ -263,7 +319,9 @@ class World:
             gap = Gap(sp, kind, start, at, "set by hand", start, at - start, then, then)
             record = GapRecord(gap_id(gap), gap, DAY, 1, Decision.ACCEPT, DAY, resolved=True)
             self.table[record.id] = record
-            row = self._row(sp, at, log.topic_id, clean=True, hub=len(self.hub))
+            row = self._row(
+                sp, at, log.topic_id, self._own_hub_ids(sp), clean=True, hub=len(self.hub)
+            )
             self._append(replace(row, lane="positions set"))
 
     def happen(self) -> None:
@@ -271,7 +329,8 @@ class World:
         rng, sp = self.rng, self.rng.choice(PARTITIONS)
         log = self.logs[sp]
         kinds = ["write", "write", "write", "die", "delete", "anew", "away", "pause", "hub"]
-        match rng.choice([*kinds, "stick"] + ["backup", "leader", "other"] * self.losable):
+        more = ["backup", "leader", "other"] * self.losable + ["hub anew"] * self.hub_losable
+        match rng.choice([*kinds, "stick", *more]):
             case "stick" if self.lanes:
                 self.stick(self.lanes[rng.choice(sorted(self.lanes))], sp)
             case "write":
@@ -284,14 +343,16 @@ class World:
                 self.create_again(sp.cluster)
             case "away":
                 self.away ^= {sp.cluster}
-            case "backup":
+            case "hub anew" if rng.random() < 0.3:
+                self.renew_hub(sp.cluster)
+            case "backup" if not self.is_cut:
                 here = Backup(self.checkpoint, dict(self.table), self.kept)
                 self.backups = [*self.backups[:1], *self.backups[-2:], here]
             case "leader":
                 self.leaderless ^= {sp}
             case "hub" if self.rng.random() < 0.5:
                 self.unshown ^= {HUB_TOPICS[sp.cluster]}
-            case "other" if rng.random() < 0.2:
+            case "other" if rng.random() < 0.2 and not self.is_cut:
                 self.hub.append((OTHER, "", len(self.hub)))
             case "pause" if self.by_parts:
                 self.parts ^= {Part(*sp[:2], rng.choice((None, sp.partition)))}
@@ -503,7 +564,7 @@ class World:
             )
             for alias in sorted(known)
         }
-        topics = {name: TopicFacts(name, "h", 1, 1) for name in HUB_TOPICS.values()}
+        topics = {name: TopicFacts(name, it, 1, 1) for name, it in self.hub_ids.items()}
         hub = ClusterFacts("hub", "H", 1, topics)
         slots = SlotPlan("local[4]", None, 4)
         routes = tuple(route for alias, route in ROUTES.items() if alias in known)
@@ -558,9 +619,10 @@ class World:
                 self._may_fail("the checkpoint")
                 for sp in positions:
                     self.check_free(sp)
+                ids, hub = self._seen_hub_ids(), len(self.hub)
                 self._append(
                     *(
-                        self._row(sp, at, self._seen_id(sp), clean=True, hub=len(self.hub))
+                        self._row(sp, at, self._seen_id(sp), ids, clean=True, hub=hub)
                         for sp, at in positions.items()
                     )
                 )
@@ -572,9 +634,11 @@ class World:
                     self._may_fail("the table of topics")
                 self.kept = self.kept.plus(topics)
             case c.AskHub(topics):
-                told = _ends_of(topics - self.unshown, len(self.hub))
+                # What is not shown then may have grown when it is.
+                unshown = frozenset() if self.is_cut else topics & self.unshown
+                told = _ends_of(topics - unshown, len(self.hub))
                 logs = {tp: OffsetRange(0, end) for tp, end in told.items()}
-                return HubLogs(logs, topics & self.unshown)
+                return HubLogs(logs, unshown)
             case c.Recover(partitions):
                 assert self.job is None
                 for sp in partitions:
@@ -603,6 +667,7 @@ class World:
 
     def _start(self, command: c.Start) -> c.Started:
         self._may_fail("the checkpoint")
+        self.is_cut = False
         name, partitions = command.lane.name, command.lane.partitions
         assert name not in self.lanes
         ids = {}
@@ -613,8 +678,8 @@ class World:
         rows = []
         for sp in partitions:
             at, hole = command.positions[sp], command.holes.get(sp)
-            hub = len(self.hub) if hole is None else hole.ends[HUB]
-            rows.append(self._row(sp, at, ids[sp], clean=False, hub=hub))
+            hub = len(self.hub) if hole is None else _end_in(hole.ends, sp)
+            rows.append(self._row(sp, at, ids[sp], self._seen_hub_ids(), clean=False, hub=hub))
         self._append(*rows)
         self._may_crash()
         self._may_fail("Spark")
@@ -627,6 +692,7 @@ class World:
             {sp: hole.skip for sp, hole in command.holes.items()},
             dict(command.until),
             {sp: set() for sp in partitions},
+            self._seen_hub_ids(),
         )
         return c.Started(self.generation, key)
 
@@ -634,6 +700,16 @@ class World:
         """The topic's id as the look that is gone by has told it."""
         assert self.state.look is not None
         return self.state.look.observed.topic_ids[sp.cluster, sp.topic]
+
+    def _seen_hub_ids(self) -> Mapping[str, str]:
+        """The ids of the hub's topics as the look that is gone by has told them."""
+        assert self.state.look is not None
+        return self.state.look.plan.hub_ids
+
+    def _own_hub_ids(self, sp: SourcePartition) -> Mapping[str, str]:
+        """Those that its last commit belongs to."""
+        entry = self.entries.get(sp)
+        return self._seen_hub_ids() if entry is None else entry.snapshot.topic_ids
 
     def _finish(self, name: str, clean: bool) -> str:
         tasks = self.lanes.pop(name)
@@ -653,7 +729,8 @@ class World:
         at, skip = tasks.positions[sp], tasks.skips.get(sp, NO_SKIP)
         skipping = any(end > at for _, end in skip.ranges)
         hub = self._bound(sp, tasks.ids[sp], at) if skipping else len(self.hub)
-        self._append(self._row(sp, at, tasks.ids[sp], clean=not skipping, hub=hub))
+        life = tasks.ids[sp]
+        self._append(self._row(sp, at, life, tasks.hub_ids, clean=not skipping, hub=hub))
 
     def _distrust(self, command: c.Distrust) -> None:
         rows = []
@@ -661,8 +738,12 @@ class World:
             self.check_free(sp)
             entry = self.entries.get(sp)
             life = self._seen_id(sp) if entry is None else entry.topic_id
-            hub = command.ends[sp].get(HUB, 0)
-            rows.append(self._row(sp, at, life, clean=False, hub=hub))
+            hub = _end_in(command.ends[sp], sp)
+            hub_ids = {
+                **self._own_hub_ids(sp),
+                **dict.fromkeys(command.lost.get(sp, ()), LOST),
+            }
+            rows.append(self._row(sp, at, life, hub_ids, clean=False, hub=hub))
         for aliases, ends in [
             *((frozenset({alias}), ends) for alias, ends in command.opened.items()),
             *([(command.closed, {})] if command.closed else []),
@@ -684,7 +765,11 @@ class World:
         look, entries = command.look, self.entries
         begin = Positions({sp: entries[sp].position for sp in command.partitions if sp not in late})
         ids = {sp: entries[sp].topic_id for sp in begin}
-        bounds = {sp: entries[sp].snapshot.hub_ends.get(HUB, 0) for sp in begin}
+        bounds = {sp: _end_in(entries[sp].snapshot.hub_ends, sp) for sp in begin}
+        lost = self._lost(begin, look.plan)
+        # All that is known to be copied, wherever the hub holds it.
+        begin = begin.merged({sp: self.first.get((sp, ids[sp]), begin[sp]) for sp in lost})
+        bounds |= dict.fromkeys(lost, 0)
         known = Remembered(begin, {sp: LogId(sp.cluster, it) for sp, it in ids.items()})
         logs = {
             sp: log
@@ -701,7 +786,8 @@ class World:
         positions = recovered_positions(begin, ranges, logs)
         losses = plan_losses(known, positions, highest(ranges), logs, counts_below(ranges, logs))
         records = tuple(GapRecord(gap_id(gap), gap, DAY, 1) for gap in losses)
-        self.table |= {it.id: it for it in records if it.id not in self.table}
+        records = tuple(it for it in records if is_new(it, self.table.get(it.id)))
+        self.table |= {it.id: it for it in records}
         sure = {
             sp: log.latest for sp, log in logs.items() if look.began > command.left_at.get(sp, 0.0)
         }
@@ -711,7 +797,7 @@ class World:
         for sp, at in positions.items():
             clean = sp not in skips and sp not in silent
             hub = len(self.hub) if clean else bounds[sp]
-            rows.append(self._row(sp, at, ids[sp], clean=clean, hub=hub))
+            rows.append(self._row(sp, at, ids[sp], look.plan.hub_ids, clean=clean, hub=hub))
         self._append(*rows)
         self._may_crash()
         holes = {
@@ -726,12 +812,30 @@ class World:
         recovered = c.Recovered(holes, records, silent=silent, waiting=late, waits=waits)
         return c.Outcome(command, recovered)
 
+    def _lost(self, begin: Positions, plan: Plan) -> set[SourcePartition]:
+        """Partitions of which the hub holds less than was copied."""
+        into = needed_topics(plan.routes, begin, {}, ())
+        ends = _ends_of(HUB_TOPICS.values(), len(self.hub))
+        logs = {tp: OffsetRange(0, end) for tp, end in ends.items()}
+        own_ids = {sp: self.entries[sp].snapshot.topic_ids for sp in begin}
+        less = lost_topics(self.checkpoint.own_hub_ends(begin), into, logs)
+        return {*less, *renewed_topics(own_ids, into, plan.hub_ids)}
+
     def waits_for(self, sp: SourcePartition) -> str:
         """The hub topic that it waits for, if it is to be recovered; "" for none."""
         name = HUB_TOPICS[sp.cluster]
         return name if name in self.unshown else ""
 
-    def _row(self, sp: SourcePartition, at: int, life: str, *, clean: bool, hub: int) -> Checkpoint:
+    def _row(
+        self,
+        sp: SourcePartition,
+        at: int,
+        life: str,
+        hub_ids: Mapping[str, str],
+        *,
+        clean: bool,
+        hub: int,
+    ) -> Checkpoint:
         """A position, and where the hub was before anything beyond it came."""
         self.first.setdefault((sp, life), at)
         self.commits += 1
@@ -743,7 +847,10 @@ class World:
             hub_ends=_ends_of(HUB_TOPICS.values(), hub),
             snapshot_at_ms=self.commits,
             cluster_ids={sp.cluster: sp.cluster},
-            topic_ids={(sp.cluster, sp.topic): life},
+            topic_ids={
+                (sp.cluster, sp.topic): life,
+                **{(HUB_ALIAS, name): it for name, it in hub_ids.items()},
+            },
             log_ends={sp: at},
             clean=clean,
         )
@@ -806,7 +913,8 @@ class World:
                 if sp not in tasks.stuck and self.rng.random() < 0.3:
                     life = tasks.ids[sp]
                     hub = self._bound(sp, life, at)
-                    self._append(self._row(sp, at, life, clean=False, hub=hub))
+                    row = self._row(sp, at, life, tasks.hub_ids, clean=False, hub=hub)
+                    self._append(row)
 
     # What must hold
 
@@ -829,6 +937,10 @@ class World:
             return
         assert at == entry.position
         beyond = self.beyond(sp, entry.topic_id, at)
+        name = HUB_TOPICS[sp.cluster]
+        if self._seen_hub_ids()[name] != self.hub_ids[name]:
+            # It starts, and the next look ends it: it was proven of another topic.
+            return
         if hole is None:
             assert entry.snapshot.clean, f"{sp} starts unclean"
             assert not beyond, f"{sp} starts at {at}, the hub holds {beyond}"
@@ -870,6 +982,11 @@ class World:
 
 def _ends_of(topics: Iterable[str], end: int) -> dict[TopicPartition, int]:
     return {TopicPartition(name, 0): end for name in topics}
+
+
+def _end_in(ends: Mapping[TopicPartition, int], sp: SourcePartition) -> int:
+    """The end of the hub topic of a source partition; 0 is unknown."""
+    return ends.get(TopicPartition(HUB_TOPICS[sp.cluster], 0), 0)
 
 
 def ranges_of(offsets: set[int]) -> list[tuple[int, int]]:

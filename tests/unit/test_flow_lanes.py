@@ -115,7 +115,8 @@ def test_before_the_first_lanes_what_is_clean_is_doubted_when_the_hub_is_further
     world.paused = set()
     # Somebody has restored an older checkpoint.
     older = [
-        world._row(sp, 0, entry.topic_id, clean=True, hub=0) for sp, entry in world.entries.items()
+        world._row(sp, 0, entry.topic_id, entry.snapshot.topic_ids, clean=True, hub=0)
+        for sp, entry in world.entries.items()
     ]
     world.checkpoint = CheckpointState().apply(*older)
     world.restart()

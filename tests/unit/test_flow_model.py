@@ -78,6 +78,23 @@ def test_whatever_becomes_of_the_checkpoint_nothing_is_copied_twice(
     world.until_quiet()
 
 
+@examples(30)
+@given(seed=st.integers(0, 1 << 32), losable=st.booleans())
+def test_whatever_the_hub_loses_is_copied_again_or_recorded_as_lost(
+    seed: int, losable: bool
+) -> None:
+    """It is restored from a backup, and topics of it are created again, also while lanes run."""
+    world = World(Random(seed))
+    world.hub_losable, world.losable = True, losable
+    for _ in range(120):
+        world.turn()
+        if world.rng.random() < 0.04:
+            if world.rng.random() < 0.7:
+                world.stop_some()
+            world.restart()
+    world.until_quiet()
+
+
 @pytest.mark.parametrize("seed", [82, 288, 938])
 def test_histories_that_once_went_wrong(seed: int) -> None:
     """A hole whose source deletes, one whose topic comes anew, tasks that read on after a look."""
