@@ -15,7 +15,6 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.internals.BatchDoor;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.record.CompressionType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -38,7 +37,7 @@ public final class BatchLoop {
     private final KafkaConsumer<byte[], byte[]> consumer;
     private final BatchCollector fetched;
     private final BatchDoor door;
-    private final Compression compression;
+    private final BatchPacker packer;
     private final int batchBytes;
     private final Semaphore buffer;
     private final BatchCursor cursor = new BatchCursor();
@@ -60,7 +59,7 @@ public final class BatchLoop {
         door = new BatchDoor(hub);
         Map<String, String> settings = new HashMap<>();
         producer.forEach((name, value) -> settings.put((String) name, (String) value));
-        compression = HubBatches.compression(settings);
+        packer = new BatchPacker(settings);
         batchBytes = Integer.parseInt(settings.get("batch.size"));
         estimate = new CompressionEstimate(batchBytes);
         buffer = new Semaphore(Integer.parseInt(settings.get("buffer.memory")));
@@ -129,21 +128,23 @@ public final class BatchLoop {
             return;
         }
         TopicPartition name = new TopicPartition(topic, to);
-        for (BatchBuilder.Batch batch : open[to].finish(compression, batchBytes)) {
+        for (BatchBuilder.Batch batch : open[to].finish(packer, batchBytes)) {
             int bytes = batch.bytes().remaining();
             estimate.learn(batch.gathered(), bytes);
             buffer.acquireUninterruptibly(bytes);
-            door.send(name, batch.bytes(), batch.count(), (metadata, error) -> {
+            door.put(name, batch.bytes(), batch.count(), (metadata, error) -> {
                 buffer.release(bytes);
                 if (error != null) {
                     end(error);
                 }
+                packer.arrived(batch.bytes());
             });
+            door.wake();
         }
     }
 
     private int room() {
-        return compression.type() == CompressionType.NONE ? batchBytes : estimate.room();
+        return packer.type() == CompressionType.NONE ? batchBytes : estimate.room();
     }
 
     private static void end(Exception failed) {

@@ -1,9 +1,11 @@
 package aggregator.connector;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.github.luben.zstd.Zstd;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -105,6 +107,43 @@ class HubBatchesTest {
                 plain += record.sizeInBytes();
             }
             assertTrue(plain <= 26_000, plain + " bytes");
+        }
+    }
+
+    @Test
+    void batchesOfSeveralPartitionsAreHandedOverTogether() {
+        Run run = new Run("none", 2_000, Set.of());
+        for (int place = 0; place < 3; place++) {
+            run.appendTo(place, 20, new byte[90]);
+        }
+        assertEquals(0, run.loads.size(), "one that is full waits for others");
+        run.appendTo(0, 20, new byte[90]);
+        assertEquals(3, run.loads.size(), "until there is a second one of its partition");
+        run.appendTo(3, 1, new byte[1_500_000]);
+        run.appendTo(3, 1, new byte[90]);
+        assertEquals(5, run.loads.size(), "or they are as large as a request");
+        run.check();
+        assertEquals(9, run.loads.size());
+    }
+
+    @Test
+    void zstdCompressesAtTheLevelOfTheSettingsBatchAfterBatch() {
+        byte[] text = new byte[200_000];
+        Random letters = new Random(5);
+        for (int i = 0; i < text.length; i++) {
+            text[i] = (byte) ('a' + letters.nextInt(1 + i % 23));
+        }
+        int at = BatchFormat.RECORDS_AT;
+        for (int level : new int[] {19, 3, 1, -5}) {
+            try (
+                BatchPacker packer = new BatchPacker(
+                    Map.of("compression.type", "zstd", "compression.zstd.level", " " + level))) {
+                for (int size : new int[] {200_000, 3_000, 90_000}) {
+                    byte[] expected = Zstd.compress(Arrays.copyOfRange(text, at, size), level);
+                    int end = packer.pack(text, size);
+                    assertArrayEquals(expected, Arrays.copyOfRange(packer.packed(), at, end));
+                }
+            }
         }
     }
 
@@ -229,7 +268,16 @@ class HubBatchesTest {
         }
 
         private void append(int i, byte[] value) {
-            int place = random.nextInt(PLACES);
+            append(random.nextInt(PLACES), i, value);
+        }
+
+        private void appendTo(int place, int count, byte[] value) {
+            for (int i = 0; i < count; i++) {
+                append(place, i, value);
+            }
+        }
+
+        private void append(int place, int i, byte[] value) {
             int part = random.nextInt(PARTS);
             long timestamp = 1_700_000_000_000L + random.nextInt(1_000);
             RecordHeaders headers = new RecordHeaders();
@@ -301,6 +349,6 @@ class HubBatchesTest {
     }
 
     private static Compression of(Map<String, String> producer) {
-        return HubBatches.compression(producer);
+        return BatchPacker.compression(producer);
     }
 }

@@ -8,7 +8,6 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Random;
-import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 
 /** Prints the CPU that a record costs from a fetched batch to the hub's ones, and their sizes. */
@@ -45,8 +44,11 @@ final class PrintBatchCost {
                 builder.append(1_700_000_000_000L + records, key, value(size), new RecordHeaders());
                 records++;
             }
-            Compression packed = HubBatches.compression(Map.of("compression.type", codec));
-            builder.finish(packed, 1 << 30).forEach(it -> fetched.add(it.bytes()));
+            // Of their own size, so in arrays, as what is fetched.
+            BatchPacker packer =
+                new BatchPacker(Map.of("compression.type", codec, "batch.size", "1"));
+            builder.finish(packer, 1 << 30).forEach(it -> fetched.add(it.bytes()));
+            packer.close();
         }
         TaskSpec spec = Specs.writing(
             Map.of(

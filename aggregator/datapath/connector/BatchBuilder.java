@@ -1,19 +1,14 @@
 package aggregator.connector;
 
-import java.io.IOException;
-import java.io.OutputStream;
-import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.record.CompressionType;
 import org.apache.kafka.common.record.RecordBatch;
-import org.apache.kafka.common.utils.ByteBufferOutputStream;
 import org.apache.kafka.common.utils.ByteUtils;
 
 /**
@@ -30,7 +25,7 @@ final class BatchBuilder {
     record Batch(ByteBuffer bytes, int count, long oldest, int gathered) {}
 
     private static final int FIRST_BYTES = 4096;
-    /** The next batch may be a small one that goes as it is, in all of its array. */
+    /** The next batch may be a small one. */
     private static final int MOST_FIRST_BYTES = 150_000;
     /** Lengths, deltas and the number of headers take no more than this. */
     static final int RECORD_OVERHEAD = 64;
@@ -134,26 +129,24 @@ final class BatchBuilder {
      * All that was appended, in batches of at most `most` bytes or of one record: usually in one.
      * The builder begins the next one.
      */
-    List<Batch> finish(Compression compression, int most) {
-        ByteBuffer plain = ByteBuffer.wrap(bytes, 0, size).slice();
-        ByteBuffer packed =
-            compression.type() == CompressionType.NONE ? plain : packed(compression, most);
+    List<Batch> finish(BatchPacker packer, int most) {
+        int packed = packer.pack(bytes, size);
         // What does not become smaller goes as it is, and stays within the limits of its topic.
-        boolean isSmaller = packed.remaining() < size;
-        int least = Math.min(size, packed.remaining());
-        boolean isTooLarge = count > 1 && least > most;
+        boolean isSmaller = packed < size;
+        int least = Math.min(size, packed);
         List<Batch> all;
-        if (isTooLarge) {
+        if (count > 1 && least > most) {
             int part = (int) (SPLIT_MARGIN * size * most / least);
-            all = split(batch(plain, CompressionType.NONE), compression, most, part);
+            all = split(packer, most, part);
         } else if (isSmaller) {
-            all = List.of(batch(packed, compression.type()));
+            byte[] made = packer.packed();
+            putHeader(made, packed, packer.type());
+            all = List.of(new Batch(packer.own(made, packed), count, oldest, size));
         } else {
-            all = List.of(batch(plain, CompressionType.NONE));
+            putHeader(bytes, size, CompressionType.NONE);
+            all = List.of(new Batch(packer.own(bytes, size), count, oldest, size));
         }
-        if (isTooLarge || isSmaller) {
-            spares.give(bytes);
-        }
+        spares.give(bytes);
         bytes = NOTHING;
         usual = Math.min(size + size / 8, MOST_FIRST_BYTES);
         size = BatchFormat.RECORDS_AT;
@@ -162,45 +155,34 @@ final class BatchBuilder {
     }
 
     /** The same records in more batches, each of at most `part` bytes before it is compressed. */
-    private List<Batch> split(Batch whole, Compression compression, int most, int part) {
+    private List<Batch> split(BatchPacker packer, int most, int part) {
+        putHeader(bytes, size, CompressionType.NONE);
         List<Batch> all = new ArrayList<>();
         BatchBuilder next = new BatchBuilder(spares);
         BatchCursor cursor = new BatchCursor();
-        cursor.open(whole.bytes(), 0);
+        cursor.open(ByteBuffer.wrap(bytes, 0, size), 0);
         while (cursor.next()) {
             int more = RECORD_OVERHEAD + cursor.end - cursor.keyLengthAt;
             // Not below `most`: so large a batch needs no compression to be small enough.
             if (!next.isEmpty() && next.size + more > Math.max(most, part)) {
-                all.addAll(next.finish(compression, most));
+                all.addAll(next.finish(packer, most));
             }
             next.append(cursor, cursor.timestamp, 0, NOTHING, 0);
         }
-        all.addAll(next.finish(compression, most));
+        all.addAll(next.finish(packer, most));
         return all;
     }
 
-    private Batch batch(ByteBuffer made, CompressionType type) {
+    private void putHeader(byte[] into, int length, CompressionType type) {
+        ByteBuffer made = ByteBuffer.wrap(into);
         made.putLong(0, 0);
-        made.putInt(BatchFormat.LENGTH_AT, made.remaining() - BatchFormat.LENGTH_OVERHEAD);
+        made.putInt(BatchFormat.LENGTH_AT, length - BatchFormat.LENGTH_OVERHEAD);
         made.put(BatchFormat.MAGIC_AT, RecordBatch.MAGIC_VALUE_V2);
         made.putShort(BatchFormat.ATTRIBUTES_AT, type.id);
         made.putInt(BatchFormat.LAST_DELTA_AT, count - 1);
         made.putLong(BatchFormat.BASE_TIMESTAMP_AT, base);
         made.putLong(BatchFormat.MAX_TIMESTAMP_AT, newest);
         made.putInt(BatchFormat.COUNT_AT, count);
-        return new Batch(made, count, oldest, size);
-    }
-
-    private ByteBuffer packed(Compression compression, int most) {
-        ByteBufferOutputStream into =
-            new ByteBufferOutputStream(BatchFormat.RECORDS_AT + Math.min(size / 2, most));
-        into.position(BatchFormat.RECORDS_AT);
-        try (OutputStream stream = compression.wrapForOutput(into, RecordBatch.MAGIC_VALUE_V2)) {
-            stream.write(bytes, BatchFormat.RECORDS_AT, size - BatchFormat.RECORDS_AT);
-        } catch (IOException impossible) {
-            throw new UncheckedIOException(impossible);
-        }
-        return into.buffer().flip().slice();
     }
 
     /** A record's timestamp less that of the first one. */

@@ -1,6 +1,7 @@
 package aggregator.connector;
 
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -8,17 +9,20 @@ import java.util.WeakHashMap;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.internals.BatchDoor;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.record.CompressionType;
 
 /**
- * The batches that a task has begun, at most one for a hub partition. A batch is handed to the
- * {@link HubWriter} when it is full, and when the task says that nothing more is at hand.
+ * The batches that a task has begun, at most one for a hub partition. A batch is finished when it
+ * is full, and when the task says that nothing more is at hand.
  *
  * <p>Full is a batch that is about to have `batch.size` bytes when it is compressed, by the
  * estimate of its topic. One that has more all the same becomes several.
+ *
+ * <p>A request has at most one batch of a hub partition. So those of several partitions are handed
+ * to the {@link HubWriter} together, and one that is finished waits until there is a second one of
+ * its partition, or as much as is worth a request.
  *
  * <p>Used by the task's thread.
  */
@@ -35,6 +39,8 @@ final class HubBatches {
         /** Null where a batch gathers no more than it may have without compression. */
         private final CompressionEstimate estimate;
         private Delivery delivery;
+        /** Whether a finished batch of it waits for others. */
+        private boolean waits;
         /** Of a batch that is read back before it is sent; null for others. */
         private BatchSample sample;
 
@@ -47,12 +53,17 @@ final class HubBatches {
         }
     }
 
+    /** A finished batch, and what it is delivered by. */
+    private record Finished(Place place, BatchBuilder.Batch batch, Delivery delivery) {}
+
+    /** Finished batches are handed over when they are so large together. */
+    private static final int REQUEST_BYTES = 1_000_000;
     /** A part of what the producer may buffer, as memory is dealt out to tasks by that. */
     private static final long GATHERED_PART = 4;
 
     private final TaskSpec spec;
     private final Hub hub;
-    private final Compression compression;
+    private final BatchPacker packer;
     private final int most;
     /** When all batches together have gathered this much, none gathers more than `batch.size`. */
     private final long mostGathered;
@@ -62,12 +73,16 @@ final class HubBatches {
     private long batches;
     private long gathered;
     private final ArrayDeque<Place> begun = new ArrayDeque<>();
+    private final List<Finished> finished = new ArrayList<>();
+    private int finishedBytes;
+    /** Whether more than one batch is being handed over. */
+    private boolean isTogether;
     private final Map<Producer<byte[], byte[]>, BatchDoor> doors = new WeakHashMap<>();
 
     HubBatches(TaskSpec spec, Hub hub) {
         this.spec = spec;
         this.hub = hub;
-        compression = compression(spec.producer);
+        packer = new BatchPacker(spec.producer);
         most = Integer.parseInt(spec.producer.getOrDefault("batch.size", "16384"));
         mostGathered =
             Long.parseLong(spec.producer.getOrDefault("buffer.memory", "33554432").trim())
@@ -126,7 +141,7 @@ final class HubBatches {
         BatchBuilder builder = place.builder;
         if (!builder.isEmpty()
             && builder.size() + size + BatchBuilder.RECORD_OVERHEAD > room(place)) {
-            hand(place);
+            finish(place);
             begun.remove(place);
         }
         if (builder.isEmpty()) {
@@ -139,7 +154,7 @@ final class HubBatches {
 
     private Place open(int number) {
         String topic = spec.placeTopics.get(number);
-        boolean isPlain = compression.type() == CompressionType.NONE;
+        boolean isPlain = packer.type() == CompressionType.NONE;
         // A broker that compresses them itself weighs what comes of that.
         CompressionEstimate estimate = isPlain || spec.recompressed.contains(topic)
             ? null
@@ -157,13 +172,17 @@ final class HubBatches {
     /** Hands over all that was begun. */
     void flush() {
         while (!begun.isEmpty()) {
-            hand(begun.remove());
+            finish(begun.remove());
         }
+        handOver();
     }
 
-    private void hand(Place place) {
+    private void finish(Place place) {
+        if (place.waits) {
+            handOver();
+        }
         gathered -= place.builder.size();
-        List<BatchBuilder.Batch> all = place.builder.finish(compression, most);
+        List<BatchBuilder.Batch> all = place.builder.finish(packer, most);
         if (place.sample != null) {
             place.sample.check(all);
             place.sample = null;
@@ -172,14 +191,46 @@ final class HubBatches {
         place.delivery = null;
         int from = 0;
         for (BatchBuilder.Batch each : all) {
+            int bytes = each.bytes().remaining();
             if (place.estimate != null) {
-                place.estimate.learn(each.gathered(), each.bytes().remaining());
+                place.estimate.learn(each.gathered(), bytes);
             }
             Delivery own = all.size() == 1 ? whole : whole.part(from, each.count());
             from += each.count();
-            WriteGuard.await();
-            hub.send(place.number, new Load(this, place.name, each), each.oldest(), own);
+            finished.add(new Finished(place, each, own));
+            finishedBytes += bytes;
         }
+        place.waits = true;
+        if (finishedBytes >= REQUEST_BYTES) {
+            handOver();
+        }
+    }
+
+    /** Hands over what is finished: the sender sees it all at once. */
+    private void handOver() {
+        isTogether = true;
+        try {
+            for (Finished each : finished) {
+                each.place.waits = false;
+                BatchBuilder.Batch batch = each.batch;
+                WriteGuard.await();
+                hub.send(
+                    each.place.number,
+                    new Load(this, each.place.name, batch),
+                    batch.oldest(),
+                    each.delivery);
+            }
+        } finally {
+            isTogether = false;
+            finished.clear();
+            finishedBytes = 0;
+            doors.values().forEach(BatchDoor::wake);
+        }
+    }
+
+    /** Frees what is not of Java's heap. Nothing is appended any more. */
+    void close() {
+        packer.close();
     }
 
     /** A batch for one hub partition. */
@@ -203,28 +254,18 @@ final class HubBatches {
                     door = new BatchDoor(producer);
                     of.doors.put(producer, door);
                 }
-                door.send(to, batch.bytes(), batch.count(), sent);
+                door.put(to, batch.bytes(), batch.count(), (metadata, error) -> {
+                    if (error == null) {
+                        of.packer.arrived(batch.bytes());
+                    }
+                    sent.onCompletion(metadata, error);
+                });
+                if (!of.isTogether) {
+                    door.wake();
+                }
             } catch (ReflectiveOperationException another) {
                 throw new IllegalStateException(ANOTHER_CLIENT, another);
             }
         }
-    }
-
-    /** As the producer's settings say, with the level of its codec. */
-    static Compression compression(Map<String, String> producer) {
-        Map<String, String> given = new HashMap<>(producer);
-        CompressionType type =
-            CompressionType.forName(given.getOrDefault("compression.type", "none"));
-        String level = given.get("compression." + type.name + ".level");
-        if (level == null) {
-            return Compression.of(type).build();
-        }
-        int number = Integer.parseInt(level.trim());
-        return switch (type) {
-            case GZIP -> Compression.gzip().level(number).build();
-            case LZ4 -> Compression.lz4().level(number).build();
-            case ZSTD -> Compression.zstd().level(number).build();
-            default -> Compression.of(type).build();
-        };
     }
 }

@@ -423,6 +423,9 @@ final class LaneTask {
         } finally {
             try {
                 feed.close();
+                if (batches != null) {
+                    batches.close();
+                }
             } finally {
                 OPEN.remove(spec.name, this);
                 Reporter.nudge();

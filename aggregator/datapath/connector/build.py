@@ -47,6 +47,7 @@ SPARK_JARS = (
     "jackson-databind-*.jar",
     "jackson-annotations-*.jar",
     "avro-1*.jar",
+    "zstd-jni-*.jar",
 )
 """Of the jars inside pyspark, those that its API classes and ours are read with."""
 
