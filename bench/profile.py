@@ -33,7 +33,7 @@ from bench.usage import members
 from bench.works import WORKS, Kind, Work
 
 PERIOD_SECONDS = 0.25
-SENDS = re.compile(r"aggregator\.connector\.(LaneTask\.send|HubBatches\.)")
+SENDS = re.compile(r"aggregator\.connector\.(RecordSender\.|HubBatches\.)")
 """While such frames are sampled, records flow."""
 CPU_TIME = "jdk.CPUTimeSample#enabled=true,jdk.CPUTimeSample#throttle=10ms"
 """Java 25 on Linux samples a thread for each 10 ms of CPU that it takes, in native code as well.

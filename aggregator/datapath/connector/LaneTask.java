@@ -10,7 +10,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.header.Headers;
 import org.apache.spark.SparkEnv;
@@ -37,10 +36,6 @@ final class LaneTask {
     private static final long FORGOTTEN_NANOS = 10_000_000_000L;
     private static final long SLOW_SLICE_MS = 50;
     private static final long FLUSH_SLICE_MS = 2;
-    /** Until a partition that waits for another record is looked at again. */
-    private static final long RESUME_NANOS = 500_000_000L;
-    /** About what a record's headers and the rest of it take. */
-    private static final int RECORD_OVERHEAD_BYTES = 150;
 
     private static final Map<String, LaneTask> OPEN = new ConcurrentHashMap<>();
     private static final Map<Long, LaneTask> LEASED = new ConcurrentHashMap<>();
@@ -51,23 +46,9 @@ final class LaneTask {
     private final Points points;
     /** Why records are copied as objects; empty where they are copied as bytes. */
     private final String objects;
-    /** The way of bytes; null where records are objects. */
-    private final HubBatches batches;
-    private final OriginBytes[] origins;
-    private final byte[][] marks;
-    private final Delivery.Counters counters;
-    private final Gate gate;
-    private final Bucket records = new Bucket(System.nanoTime());
-    private final Bucket bytes = new Bucket(System.nanoTime());
-    private final TaskCounts counts;
-    private final SchemaIds.Asked asked = new SchemaIds.Asked();
-    private final SchemaPatch schemas;
+    private final RecordSender sender;
     private int untilLook;
     private long nextPoint;
-    /** When partitions that wait for another record go on; 0 when there are none. */
-    private long resumeAt;
-    /** Places for which partitions wait because they are full. */
-    private final BitSet full = new BitSet();
     private Orders orders = Orders.NONE;
     private long attempt = -1;
     private volatile long releasedAt = System.nanoTime();
@@ -85,18 +66,7 @@ final class LaneTask {
         feed = new Feed(spec, positions, clients);
         points = new Points(positions, feed.states, spec.placeTopics.size(), spec.snapshot, now());
         hub = new HubWriter(spec, clients::producer, feed::wake, now());
-        batches = objects.isEmpty() ? new HubBatches(spec, hub::send) : null;
-        hub.beforeWaiting(this::flush);
-        gate = new Gate(spec, this::flush);
-        marks = spec.origin.marks();
-        counts = new TaskCounts(spec.parts.size());
-        counters = new Delivery.Counters(counts.flight, counts.age, gate::arrived);
-        origins = new OriginBytes[spec.parts.size()];
-        for (int i = 0; i < origins.length; i++) {
-            TaskSpec.Part part = spec.parts.get(i);
-            origins[i] = spec.origin.bytes(part.topic, part.partition, part.route.compact);
-        }
-        schemas = new SchemaPatch(origins.length, asked);
+        sender = new RecordSender(spec, objects.isEmpty(), feed, hub, points);
     }
 
     /** The task for an attempt: the one of the batch before where it is here, else a new one. */
@@ -174,9 +144,9 @@ final class LaneTask {
                 continue;
             }
             if (!feed.more()) {
-                flush();
+                sender.flush();
             }
-            untilLook = records.limited() || bytes.limited() ? 0 : RECORDS_PER_LOOK;
+            untilLook = sender.isPaced() ? 0 : RECORDS_PER_LOOK;
             long left = deadlineMs - now();
             if (left <= 0) {
                 return false;
@@ -184,14 +154,7 @@ final class LaneTask {
             obey(Reporter.orders(spec, orders));
             hub.look(deadlineMs - left);
             long nanos = System.nanoTime();
-            if (resumeAt != 0 && nanos - resumeAt >= 0) {
-                resumeAt = 0;
-                feed.resume();
-            }
-            if (!full.isEmpty() && full.stream().anyMatch(hub::hasRoom)) {
-                full.clear();
-                feed.resume();
-            }
+            sender.resume(nanos);
             if (nanos >= nextPoint) {
                 point(nanos);
             }
@@ -200,9 +163,9 @@ final class LaneTask {
                 nextPoint = 0;
                 continue;
             }
-            long slow = Math.max(records.waitNanos(nanos), bytes.waitNanos(nanos)) / 1_000_000;
+            long slow = sender.waitNanos(nanos) / 1_000_000;
             if (slow > 0) {
-                flush();
+                sender.flush();
                 sleep(Math.min(Math.min(left, slow), SLOW_SLICE_MS));
                 continue;
             }
@@ -239,11 +202,8 @@ final class LaneTask {
     void sendAtHand() {
         while (true) {
             hub.throwFailure();
-            // What goes as bytes asks for the lease when its batch is handed over.
-            if (!isRaw() || !sendRaw()) {
-                ConsumerRecord<byte[], byte[]> whole = feed.record();
-                send(whole.key(), whole.value(), whole.headers());
-            }
+            sender.send();
+            lookAtStops();
             feed.passed();
             if (untilLook <= 0 || !feed.more()) {
                 return;
@@ -255,133 +215,18 @@ final class LaneTask {
         }
     }
 
-    /** Whether nothing of the record that was read last is needed as an object. */
-    private boolean isRaw() {
-        TaskSpec.Part part = spec.parts.get(feed.part);
-        return batches != null && !part.route.checkSchemas && part.later.isEmpty()
-            && !gate.guards(feed.part);
-    }
-
-    /**
-     * Sends the record that was read last from batch to batch as bytes. False when that was not
-     * done, as it may be one that comes from the hub, or that the hub refuses.
-     */
-    private boolean sendRaw() {
-        BatchCursor cursor = feed.cursor();
-        int at = feed.part;
-        TaskSpec.Part part = spec.parts.get(at);
-        if (cursor.headers > 0 && cursor.hasHeader(marks)) {
-            return false;
-        }
-        OriginBytes origin = origins[at];
-        origin.encode(cursor.offset, cursor.timestamp);
-        if (part.route.limits.refusal(cursor, origin) != null) {
-            return false;
-        }
-        int size = Math.max(0, cursor.keyLength) + Math.max(0, cursor.valueLength);
-        records.take(1);
-        bytes.take(size);
-        int place = part.route.firstPlace
-            + part.route.placement.of(
-                cursor.bytes, cursor.keyAt, cursor.keyLength, part.partition, cursor.offset);
-        if (!hub.takes(place, size)) {
-            waitForRoom(place);
-            return true;
-        }
-        long timestamp = cursor.timestamp < 0 ? now() : cursor.timestamp;
-        batches.append(place, cursor, timestamp, origin, this::begin)
-            .add(at, cursor.timestamp, null);
-        points.sending(place);
-        sent(part, size);
-        return true;
-    }
-
-    private Delivery begin(int place) {
-        return new Delivery(place, points.open(), feed.polledAtMs, counters);
-    }
-
-    /** Hands over the batches that were begun. */
-    private void flush() {
-        if (batches != null) {
-            batches.flush();
-        }
-    }
-
     /** Sends the record that was read last, with this content, to where its route says. */
     void send(byte[] key, byte[] value, Headers headers) {
-        WriteGuard.await();
-        hub.throwFailure();
-        if (spec.origin.fromHub(headers)) {
-            counts.looped++;
-            return;
-        }
-        TaskSpec.Route route = spec.parts.get(feed.part).route;
-        String refusal = null;
-        if (route.checkSchemas) {
-            String waits =
-                schemas.look(feed.part, spec.parts.get(feed.part).topic, key, value, headers);
-            if (waits != null) {
-                stop(Feed.State.AWAITING, waits);
-                return;
-            }
-            refusal = schemas.refusal();
-            if (refusal == null && route.translateSchemas) {
-                // What was read into arrays of its own, and not by a transform, is patched there:
-                // a record that is read again is fetched again.
-                key = schemas.patched(SchemaIds.Side.KEY, key, spec.plain);
-                value = schemas.patched(SchemaIds.Side.VALUE, value, spec.plain);
-                headers = schemas.patched(headers);
-            }
-        }
-        send(key, value, headers, refusal);
+        sender.send(key, value, headers);
+        lookAtStops();
     }
 
-    /** Sends it with its origin: where its route says, or aside when something is refused. */
-    private void send(byte[] key, byte[] value, Headers headers, String refusal) {
-        ConsumerRecord<byte[], byte[]> from = feed.record();
-        int at = feed.part;
-        TaskSpec.Part part = spec.parts.get(at);
-        AsideRecord.Content whole =
-            new AsideRecord.Content(key, value, headers, headers.toArray().length);
-        origins[at].tag.append(headers, from.offset(), from.timestamp());
-        int size = size(key) + size(value);
-        records.take(1);
-        bytes.take(size);
-        String why = refusal != null
-            ? refusal
-            : part.route.limits.refusal(key, value, headers, from.timestamp(), now());
-        int goesTo = part.route.placement.of(key, from.partition(), from.offset());
-        if (why == null && part.isReplaced(key, goesTo, from.offset())) {
-            feed.skipped++;
-            return;
+    /** That a partition has stopped is news at once. */
+    private void lookAtStops() {
+        if (sender.hasStopped()) {
+            nextPoint = 0;
+            untilLook = 0;
         }
-        int place = why == null ? part.route.firstPlace + goesTo : spec.quarantinePlace;
-        // Before it is claimed: what has a claim is sent.
-        if (!hub.takes(place, size)) {
-            waitForRoom(place);
-            return;
-        }
-        Gate.Verdict verdict = why == null && gate.guards(at)
-            ? gate.judge(at, key, value, headers, from.offset())
-            : Gate.Verdict.SEND;
-        if (verdict == Gate.Verdict.WAIT) {
-            stop(Feed.State.AWAITING, gate.reason);
-            resumeAt = System.nanoTime() + RESUME_NANOS;
-            return;
-        }
-        if (verdict == Gate.Verdict.DROP) {
-            setAside(spec.duplicatesPlace, part.route.duplicateBytes, gate.reason, whole);
-        } else if (why == null) {
-            Claims.Claim claim = gate.guards(at) ? gate.claim : null;
-            hand(place, key, value, headers, claim);
-        } else if (!quarantined(why, whole)) {
-            return;
-        }
-        sent(part, size);
-    }
-
-    private void sent(TaskSpec.Part part, int size) {
-        counts.sent(feed.part, size, feed.offset() < part.skip.top());
     }
 
     /**
@@ -419,13 +264,11 @@ final class LaneTask {
         try {
             hub.close();
             // Only now: no thread of a producer is left.
-            gate.gone();
+            sender.gate.gone();
         } finally {
             try {
                 feed.close();
-                if (batches != null) {
-                    batches.close();
-                }
+                sender.close();
             } finally {
                 OPEN.remove(spec.name, this);
                 Reporter.nudge();
@@ -485,7 +328,7 @@ final class LaneTask {
     boolean sendsWithout(Claims claims, String hubTopic) {
         for (int i = 0; i < spec.parts.size(); i++) {
             boolean sends = spec.parts.get(i).route.hubTopic.equals(hubTopic);
-            if (sends && !gate.goesBy(claims, i)) {
+            if (sends && !sender.gate.goesBy(claims, i)) {
                 return true;
             }
         }
@@ -502,10 +345,11 @@ final class LaneTask {
     ObjectNode report() {
         // First: what is reported as ended has to come with the last point.
         boolean over = ended;
-        ObjectNode json = new TaskReport(spec, feed, points.settle(), counts, gate).json();
+        ObjectNode json =
+            new TaskReport(spec, feed, points.settle(), sender.counts, sender.gate).json();
         json.put("objects", objects).put("ended", over).put("retried", hub.retried());
         ArrayNode unknown = json.putArray("unknown");
-        for (SchemaIds.Question each : asked.open()) {
+        for (SchemaIds.Question each : sender.asked.open()) {
             unknown.addArray().add(each.topic()).add(each.side().text).add(each.named());
         }
         return json;
@@ -516,10 +360,7 @@ final class LaneTask {
             return;
         }
         orders = newest;
-        long now = System.nanoTime();
-        records.limit(newest.records(spec), now);
-        bytes.limit(newest.bytes(spec), now);
-        schemas.know(newest.schemas(spec));
+        sender.obey(newest, System.nanoTime());
         feed.resume();
         Set<String> held = newest.held(spec);
         if (newest.end) {
@@ -535,7 +376,7 @@ final class LaneTask {
 
     private void point(long nanos) {
         // A batch is of one epoch.
-        flush();
+        sender.flush();
         feed.followPositions();
         long known = Math.max(spec.snapshot, Reporter.snapshot());
         if (points.stale(feed.positions, feed.states, known)) {
@@ -554,9 +395,9 @@ final class LaneTask {
             came = false;
             cameAt = nanos;
         }
-        boolean waits = resumeAt != 0 || !full.isEmpty() || orders.end;
+        boolean waits = sender.areWaiting() || orders.end;
         idle = !waits && nanos - cameAt > IDLE_AFTER_NANOS && points.settled();
-        feed.look(!records.limited() && !bytes.limited(), idle, nanos);
+        feed.look(!sender.isPaced(), idle, nanos);
         nextPoint = nanos + (idle ? IDLE_POINT_NANOS : POINT_NANOS);
         if (orders.end && !ended) {
             ended = points.settled();
@@ -570,7 +411,8 @@ final class LaneTask {
      */
     private void leave(HubWriter.Stuck stuck) {
         BitSet parts = isHere() ? hub.drain() : null;
-        if (parts == null || hub.failure() != null || parts.stream().anyMatch(gate::guards)) {
+        if (parts == null || hub.failure() != null
+            || parts.stream().anyMatch(sender.gate::guards)) {
             hub.fail(stuck);
             return;
         }
@@ -578,62 +420,6 @@ final class LaneTask {
         feed.giveUp(parts, stuck.getMessage());
         points.giveUp(parts, Feed.State.STUCK);
         lost.forEach(HubWriter.Sent::lost);
-    }
-
-    /** Sends it to the quarantine topic; false where there is none, and its partition stops. */
-    private boolean quarantined(String reason, AsideRecord.Content whole) {
-        ConsumerRecord<byte[], byte[]> from = feed.record();
-        TaskSpec.Route route = spec.parts.get(feed.part).route;
-        if (route.quarantine.isEmpty()) {
-            stop(
-                Feed.State.POISONED,
-                "hub topic " + route.hubTopic + " would refuse " + spec.cluster + "/" + from.topic()
-                    + "-" + from.partition() + "@" + from.offset() + " (" + reason
-                    + "), and topics.on_poison is stop: raise the limits of " + route.hubTopic
-                    + ", or set topics.on_poison: quarantine");
-            return false;
-        }
-        setAside(spec.quarantinePlace, route.quarantineBytes, reason, whole);
-        return true;
-    }
-
-    /** Sends it to another topic than its own, where a batch of one may have so many bytes. */
-    private void setAside(int place, int bytes, String reason, AsideRecord.Content whole) {
-        TaskSpec.Route route = spec.parts.get(feed.part).route;
-        AsideRecord.Content part =
-            AsideRecord.of(whole, spec, route, bytes, reason, feed.timestamp());
-        hand(place, part.key(), part.value(), part.headers(), null);
-    }
-
-    /** Stops the partition of the record that was read last before that one. */
-    private void stop(Feed.State state, String why) {
-        feed.stop(state, why);
-        nextPoint = 0;
-        untilLook = 0;
-    }
-
-    private void hand(int place, byte[] key, byte[] value, Headers headers, Claims.Claim claim) {
-        long timestamp = feed.timestamp();
-        if (batches != null) {
-            long sentAs = timestamp < 0 ? now() : timestamp;
-            batches.append(place, sentAs, key, value, headers, this::begin)
-                .add(feed.part, timestamp, claim);
-            points.sending(place);
-            return;
-        }
-        // A record without a timestamp (-1) cannot be sent so: it gets the time of arrival.
-        ProducerRecord<byte[], byte[]> to = new ProducerRecord<>(
-            spec.placeTopics.get(place),
-            spec.placePartitions.get(place),
-            timestamp < 0 ? null : timestamp,
-            key,
-            value,
-            headers);
-        Delivery delivery = begin(place);
-        delivery.add(feed.part, timestamp, claim);
-        points.sending(place);
-        int bytes = RECORD_OVERHEAD_BYTES + size(key) + size(value);
-        hub.send(place, new HubWriter.RecordLoad(to, bytes), timestamp, delivery);
     }
 
     /** It continues where a batch begins; it may have passed markers since its last report. */
@@ -662,23 +448,10 @@ final class LaneTask {
         return "driver".equals(SparkEnv.get().executorId());
     }
 
-    private void waitForRoom(int place) {
-        full.set(place);
-        String why = hub.refusal(place);
-        stop(
-            Feed.State.AWAITING,
-            "hub partition " + spec.placeTopics.get(place) + "-" + spec.placePartitions.get(place)
-                + " takes nothing at present" + (why == null ? "" : ": " + why));
-    }
-
     private void release() {
         releasedAt = System.nanoTime();
         LEASED.remove(attempt, this);
         attempt = -1;
-    }
-
-    private static int size(byte[] bytes) {
-        return bytes == null ? 0 : bytes.length;
     }
 
     private static long now() {
