@@ -52,6 +52,31 @@ class FeedTest {
     }
 
     @Test
+    void whereMuchWasReadWhatHasComeMeanwhileIsThereWithoutWaiting() {
+        source.with("orders", 0, 3);
+        source.add("orders", 0, 5, new byte[300_000]);
+        source.atOnce = () -> 1;
+        Feed feed = feed(part("orders", 0, 3));
+        assertFalse(feed.moreNow());
+        assertTrue(feed.next(0));
+        assertFalse(feed.moreNow(), "a small record alone asks for no other");
+        assertTrue(feed.next(0));
+        assertEquals(5, feed.offset());
+        feed.passed();
+        assertFalse(feed.moreNow());
+        source.with("orders", 0, 6);
+        assertFalse(feed.moreNow(), "the last poll has given nothing");
+        assertTrue(feed.next(0));
+        source.add("orders", 0, 7, new byte[300_000]);
+        assertTrue(feed.next(0));
+        feed.passed();
+        source.with("orders", 0, 8);
+        assertTrue(feed.moreNow());
+        assertTrue(feed.next(0));
+        assertEquals(8, feed.offset());
+    }
+
+    @Test
     void recordsShowThatTheSourceLivesAndSoDoAnswersWithoutAny() {
         source.end("orders", 0, 3);
         Feed feed = feed(part("orders", 0, 3));

@@ -75,6 +75,8 @@ final class Feed {
     static final int IDLE_WAIT_MS = 1_000;
     /** A broker is late when its answer to a fetch is due for this time. */
     private static final long LATE_MS = 1_500;
+    /** Where a poll gives so many bytes, others are likely to be there. */
+    private static final long MUCH_BYTES = 200_000;
 
     private final TaskSpec spec;
     private final Consumers consumers;
@@ -117,6 +119,7 @@ final class Feed {
     long skipped;
     /** Bytes of keys and values that were read, of what was left out as well. */
     long bytes;
+    private long bytesAtPoll;
 
     Feed(TaskSpec spec, long[] positions, Consumers consumers) {
         this.spec = spec;
@@ -203,6 +206,14 @@ final class Feed {
                 }
             }
         }
+    }
+
+    /**
+     * As `more`, and while much is read, also after a look at what has come meanwhile. It waits for
+     * nothing.
+     */
+    boolean moreNow() {
+        return more() || bytes - bytesAtPoll > MUCH_BYTES && poll(0);
     }
 
     /** The offset of the record that was read last; below 0 when it is dealt with. */
@@ -437,6 +448,7 @@ final class Feed {
             pause(nanos);
             return false;
         }
+        bytesAtPoll = bytes;
         ConsumerRecords<byte[], byte[]> polled = consumer.poll(Duration.ofNanos(nanos));
         String stranger = consumers.stranger();
         if (stranger != null) {

@@ -143,7 +143,7 @@ final class LaneTask {
                 }
                 continue;
             }
-            if (!feed.more()) {
+            if (!feed.moreNow()) {
                 sender.flush();
             }
             untilLook = sender.isPaced() ? 0 : RECORDS_PER_LOOK;
