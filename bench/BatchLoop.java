@@ -132,14 +132,13 @@ public final class BatchLoop {
             int bytes = batch.bytes().remaining();
             estimate.learn(batch.gathered(), bytes);
             buffer.acquireUninterruptibly(bytes);
-            door.put(name, batch.bytes(), batch.count(), (metadata, error) -> {
+            door.send(name, batch.bytes(), batch.count(), (metadata, error) -> {
                 buffer.release(bytes);
                 if (error != null) {
                     end(error);
                 }
                 packer.arrived(batch.bytes());
             });
-            door.wake();
         }
     }
 

@@ -111,22 +111,6 @@ class HubBatchesTest {
     }
 
     @Test
-    void batchesOfSeveralPartitionsAreHandedOverTogether() {
-        Run run = new Run("none", 2_000, Set.of());
-        for (int place = 0; place < 3; place++) {
-            run.appendTo(place, 20, new byte[90]);
-        }
-        assertEquals(0, run.loads.size(), "one that is full waits for others");
-        run.appendTo(0, 20, new byte[90]);
-        assertEquals(3, run.loads.size(), "until there is a second one of its partition");
-        run.appendTo(3, 1, new byte[1_500_000]);
-        run.appendTo(3, 1, new byte[90]);
-        assertEquals(5, run.loads.size(), "or they are as large as a request");
-        run.check();
-        assertEquals(9, run.loads.size());
-    }
-
-    @Test
     void zstdCompressesAtTheLevelOfTheSettingsBatchAfterBatch() {
         byte[] text = new byte[200_000];
         Random letters = new Random(5);
@@ -268,16 +252,7 @@ class HubBatchesTest {
         }
 
         private void append(int i, byte[] value) {
-            append(random.nextInt(PLACES), i, value);
-        }
-
-        private void appendTo(int place, int count, byte[] value) {
-            for (int i = 0; i < count; i++) {
-                append(place, i, value);
-            }
-        }
-
-        private void append(int place, int i, byte[] value) {
+            int place = random.nextInt(PLACES);
             int part = random.nextInt(PARTS);
             long timestamp = 1_700_000_000_000L + random.nextInt(1_000);
             RecordHeaders headers = new RecordHeaders();

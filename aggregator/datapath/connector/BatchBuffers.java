@@ -6,8 +6,7 @@ import java.util.Arrays;
 
 /**
  * Memory outside the heap for the larger batches that are on their way to the hub, used again and
- * again. A socket takes the bytes of an array by way of a copy: of all that is left of a request,
- * for each part of it that there is room for.
+ * again: a collector neither moves nor frees it, and a socket takes it as it is.
  *
  * <p>Taken by the task's thread, given back by that of a producer.
  */

@@ -33,7 +33,6 @@ public final class BatchDoor {
     private final IncompleteBatches incomplete;
     private final Method queueOf;
     private final Map<TopicPartition, Deque<ProducerBatch>> queues = new HashMap<>();
-    private boolean hasNew;
 
     /** ReflectiveOperationException where the client is not of the shape of the pinned one. */
     public BatchDoor(Producer<byte[], byte[]> producer) throws ReflectiveOperationException {
@@ -55,12 +54,11 @@ public final class BatchDoor {
     }
 
     /**
-     * Queues a batch of `count` records: of format 2 and finished, but for its producer's state and
+     * Sends a batch of `count` records: of format 2 and finished, but for its producer's state and
      * checksum. The callback gets the offset of its first record. The bytes are the door's from now
-     * on, until the callback was called; with an error they may be read for longer. The sender sees
-     * it after `wake`, or when it looks for another reason.
+     * on, until the callback was called; with an error they may be read for longer.
      */
-    public void put(TopicPartition to, ByteBuffer bytes, int count, Callback done)
+    public void send(TopicPartition to, ByteBuffer bytes, int count, Callback done)
         throws ReflectiveOperationException {
         Deque<ProducerBatch> queue = queues.get(to);
         if (queue == null) {
@@ -75,15 +73,7 @@ public final class BatchDoor {
         synchronized (queue) {
             queue.addLast(batch);
         }
-        hasNew = true;
-    }
-
-    /** Has the sender look at what was queued since the last call. */
-    public void wake() {
-        if (hasNew) {
-            hasNew = false;
-            sender.wakeup();
-        }
+        sender.wakeup();
     }
 
     @SuppressWarnings("unchecked")

@@ -1,7 +1,6 @@
 package aggregator.connector;
 
 import java.util.ArrayDeque;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -14,15 +13,11 @@ import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.record.CompressionType;
 
 /**
- * The batches that a task has begun, at most one for a hub partition. A batch is finished when it
- * is full, and when the task says that nothing more is at hand.
+ * The batches that a task has begun, at most one for a hub partition. A batch is handed to the
+ * {@link HubWriter} when it is full, and when the task says that nothing more is at hand.
  *
  * <p>Full is a batch that is about to have `batch.size` bytes when it is compressed, by the
  * estimate of its topic. One that has more all the same becomes several.
- *
- * <p>A request has at most one batch of a hub partition. So those of several partitions are handed
- * to the {@link HubWriter} together, and one that is finished waits until there is a second one of
- * its partition, or as much as is worth a request.
  *
  * <p>Used by the task's thread.
  */
@@ -39,8 +34,6 @@ final class HubBatches {
         /** Null where a batch gathers no more than it may have without compression. */
         private final CompressionEstimate estimate;
         private Delivery delivery;
-        /** Whether a finished batch of it waits for others. */
-        private boolean waits;
         /** Of a batch that is read back before it is sent; null for others. */
         private BatchSample sample;
 
@@ -53,11 +46,6 @@ final class HubBatches {
         }
     }
 
-    /** A finished batch, and what it is delivered by. */
-    private record Finished(Place place, BatchBuilder.Batch batch, Delivery delivery) {}
-
-    /** Finished batches are handed over when they are so large together. */
-    private static final int REQUEST_BYTES = 1_000_000;
     /** A part of what the producer may buffer, as memory is dealt out to tasks by that. */
     private static final long GATHERED_PART = 4;
 
@@ -73,10 +61,6 @@ final class HubBatches {
     private long batches;
     private long gathered;
     private final ArrayDeque<Place> begun = new ArrayDeque<>();
-    private final List<Finished> finished = new ArrayList<>();
-    private int finishedBytes;
-    /** Whether more than one batch is being handed over. */
-    private boolean isTogether;
     private final Map<Producer<byte[], byte[]>, BatchDoor> doors = new WeakHashMap<>();
 
     HubBatches(TaskSpec spec, Hub hub) {
@@ -141,7 +125,7 @@ final class HubBatches {
         BatchBuilder builder = place.builder;
         if (!builder.isEmpty()
             && builder.size() + size + BatchBuilder.RECORD_OVERHEAD > room(place)) {
-            finish(place);
+            hand(place);
             begun.remove(place);
         }
         if (builder.isEmpty()) {
@@ -172,15 +156,11 @@ final class HubBatches {
     /** Hands over all that was begun. */
     void flush() {
         while (!begun.isEmpty()) {
-            finish(begun.remove());
+            hand(begun.remove());
         }
-        handOver();
     }
 
-    private void finish(Place place) {
-        if (place.waits) {
-            handOver();
-        }
+    private void hand(Place place) {
         gathered -= place.builder.size();
         List<BatchBuilder.Batch> all = place.builder.finish(packer, most);
         if (place.sample != null) {
@@ -191,40 +171,13 @@ final class HubBatches {
         place.delivery = null;
         int from = 0;
         for (BatchBuilder.Batch each : all) {
-            int bytes = each.bytes().remaining();
             if (place.estimate != null) {
-                place.estimate.learn(each.gathered(), bytes);
+                place.estimate.learn(each.gathered(), each.bytes().remaining());
             }
             Delivery own = all.size() == 1 ? whole : whole.part(from, each.count());
             from += each.count();
-            finished.add(new Finished(place, each, own));
-            finishedBytes += bytes;
-        }
-        place.waits = true;
-        if (finishedBytes >= REQUEST_BYTES) {
-            handOver();
-        }
-    }
-
-    /** Hands over what is finished: the sender sees it all at once. */
-    private void handOver() {
-        isTogether = true;
-        try {
-            for (Finished each : finished) {
-                each.place.waits = false;
-                BatchBuilder.Batch batch = each.batch;
-                WriteGuard.await();
-                hub.send(
-                    each.place.number,
-                    new Load(this, each.place.name, batch),
-                    batch.oldest(),
-                    each.delivery);
-            }
-        } finally {
-            isTogether = false;
-            finished.clear();
-            finishedBytes = 0;
-            doors.values().forEach(BatchDoor::wake);
+            WriteGuard.await();
+            hub.send(place.number, new Load(this, place.name, each), each.oldest(), own);
         }
     }
 
@@ -254,15 +207,12 @@ final class HubBatches {
                     door = new BatchDoor(producer);
                     of.doors.put(producer, door);
                 }
-                door.put(to, batch.bytes(), batch.count(), (metadata, error) -> {
+                door.send(to, batch.bytes(), batch.count(), (metadata, error) -> {
                     if (error == null) {
                         of.packer.arrived(batch.bytes());
                     }
                     sent.onCompletion(metadata, error);
                 });
-                if (!of.isTogether) {
-                    door.wake();
-                }
             } catch (ReflectiveOperationException another) {
                 throw new IllegalStateException(ANOTHER_CLIENT, another);
             }
