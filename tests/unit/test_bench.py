@@ -22,6 +22,7 @@ from bench.loops import compile_batch_loop
 from bench.measure import (
     FRANZ_LOOP,
     LOOP,
+    LOOP_ORIGIN,
     OURS,
     THEIRS,
     Check,
@@ -206,8 +207,13 @@ def test_a_failed_warm_up_is_in_the_result_and_the_rounds_are_run_all_the_same(
     monkeypatch.setattr(Bed, "job", lambda *_: nullcontext(Job("run", "t", {}, "", tmp_path, work)))
     monkeypatch.setattr("bench.rounds.copy", fail)
     runs = list(run_works([replace(work, rounds=1)], lambda _text: None))
-    assert [(run.tool, run.round) for run in runs] == [(LOOP, 0), *((it, 1) for it in work.tools)]
-    assert "- copy-1k, round 0, plain loop: no broker" in to_markdown(replace(RESULT, runs=runs))
+    assert [(run.tool, run.round) for run in runs] == [
+        (LOOP_ORIGIN, 0),
+        *((it, 1) for it in work.tools),
+    ]
+    assert "- copy-1k, round 0, plain loop, five headers: no broker" in to_markdown(
+        replace(RESULT, runs=runs)
+    )
 
 
 def test_only_who_promises_less_may_double() -> None:
