@@ -17,6 +17,7 @@ from aggregator.extras.embedded.cluster import EmbeddedCluster
 from aggregator.extras.embedded.topics import ONCE, admin, create_topic, end_offsets, produce
 from aggregator.features.groups.cutover import translate_group
 from aggregator.features.groups.hub_offsets import ApplyRules
+from aggregator.kafka.admin import HUB, discover, hub_facts, open_admin
 from aggregator.model.values import SourcePartition
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from support.application import SHORT_BATCHES, application
@@ -127,6 +128,31 @@ def test_a_hub_partition_without_leader_holds_up_no_other_topic_at_a_batch_end(
     assert catch_up(config).exit_code == 0
     for topic in (well, ill):
         assert_copied({"eu": (source_a.bootstrap_servers, topic)}, (hub3.admin_servers, topic), 500)
+
+
+@pytest.mark.timeout(600)
+def test_a_client_whose_controller_hangs_asks_another_broker(
+    source_a: EmbeddedCluster, hub3: ProxiedCluster, tmp_path: Path, unique: str
+) -> None:
+    create_at(hub3, unique, [1])
+    servers = hub3.admin_servers.split(",")
+    parts = {"eu": source(source_a, unique)}
+    config = make_config(hub3, tmp_path / "state", parts, api={"listen": "off"})
+    with open_admin(config, HUB) as client:
+        # The one that this client asks; in the next answer it may be another one.
+        hung = client.metadata(SECONDS).controller_id
+        hub3.brokers[hung - 1].pause()
+        try:
+            known = client.describe_topics([unique], 10.0).topics
+            # A start makes a client, whose first server hangs.
+            first = [servers[hung - 1], *(it for it in servers if it != servers[hung - 1])]
+            hub = config.hub.model_copy(update={"bootstrap_servers": ",".join(first)})
+            start = config.model_copy(update={"hub": hub})
+            found = discover(start, aliases=[HUB])
+        finally:
+            hub3.brokers[hung - 1].resume()
+    assert known.keys() == {unique}
+    assert unique in hub_facts(found).topics
 
 
 @pytest.mark.timeout(600)

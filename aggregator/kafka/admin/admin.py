@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for_all
-from typing import Any, cast
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from confluent_kafka import (
     IsolationLevel,
@@ -28,10 +29,12 @@ from aggregator.kafka.admin.client_errors import (
     ClusterCallError,
     code_of,
 )
+from aggregator.kafka.admin.held_client import FIRST_TRY, RETRY_SECONDS
 from aggregator.kafka.admin.offsets import (
     Answers,
     Leaders,
     PartitionOffsets,
+    away_of,
     brokers_away,
     controller_away,
     first_offsets_of,
@@ -56,6 +59,8 @@ KNOCK_SECONDS = 1.0
 
 PATIENCE_SECONDS = 1.0
 """After this long without all answers it is looked at whether a leader answers anything at all."""
+
+Asked = TypeVar("Asked", bound=tuple[Mapping[Any, Future[Any]], ...])
 
 _SPECS: Any = OffsetSpec  # these two have no types
 _EARLIEST: OffsetSpec = _SPECS.earliest()
@@ -84,6 +89,8 @@ class ClusterAdmin(Calls):
         self._tls = config.kafka.get("security.protocol", "").strip().upper().endswith("SSL")
         self._away: frozenset[int] = frozenset()
         """Brokers that did not answer when that was looked at last."""
+        self._brokers: frozenset[int] = frozenset()
+        """Those of the last metadata."""
         self._leaders_doubted = False
         """Whether a leader failed to report offsets since the last time that all reported them."""
         self._controller_doubted = False
@@ -115,7 +122,9 @@ class ClusterAdmin(Calls):
         # Not by DescribeCluster: librdkafka (2.16.0) ends the whole process when a broker answers
         # that with no broker at all, as one does that was frozen and has just woken up.
         end = time.monotonic() + timeout
-        return self._one(self.client.metadata(timeout + GRACE_SECONDS), end, timeout)
+        cluster = self._one(self.client.metadata(timeout + GRACE_SECONDS), end, timeout)
+        self._brokers = frozenset(cluster.brokers)
+        return cluster
 
     def partition_counts(self, timeout: float) -> dict[str, int]:
         """Every topic that we may see -> its number of partitions."""
@@ -132,8 +141,10 @@ class ClusterAdmin(Calls):
         if not wanted:
             return Described({})
         end = time.monotonic() + timeout
-        if self._controller_doubted and controller_away(
-            self.metadata(timeout), KNOCK_SECONDS, tls=self._tls
+        if (
+            self._controller_doubted
+            and controller_away(self.metadata(timeout), KNOCK_SECONDS, tls=self._tls)
+            and not self._takes_another_controller(end, timeout * FIRST_TRY)
         ):
             away = KafkaError(KafkaError._TRANSPORT, "the controller does not answer")
             raise self._failed(KafkaException(away), timeout)
@@ -142,12 +153,11 @@ class ClusterAdmin(Calls):
         known: dict[str, Any] = {}
         due = frozenset(wanted) if turns is None else turns.due(wanted)
         for part in in_parts(wanted, MOST_TOPICS):
-            futures = self.client.describe_topics(
-                TopicCollection(part),
-                include_authorized_operations=True,
-                request_timeout=_left(end),
+            futures, configs = self.by_controller(
+                partial(self._ask_topics, part, [name for name in part if name in due]),
+                timeout,
+                end,
             )
-            configs = self._ask_configs([name for name in part if name in due], _left(end))
             found = self.wait(futures, timeout, end)
             known |= self._configs(configs, timeout, end)
             if turns is not None and (others := turns.others(found, due)):
@@ -157,6 +167,61 @@ class ClusterAdmin(Calls):
         self._controller_doubted = False
         described = facts_of(topics, known)
         return described if turns is None else turns.take(described, known)
+
+    def by_controller(
+        self, ask: Callable[[float], Asked], timeout: float, until: float | None = None
+    ) -> Asked:
+        """What `ask` returns: questions, in that many seconds, that librdkafka asks the controller.
+
+        Asked again where a broker hangs. In a cluster without ZooKeeper each answer to a question
+        for metadata names another broker as the controller, and for as long as the cluster has not
+        noticed it one that hangs as well.
+        """
+        end = time.monotonic() + timeout if until is None else until
+        patience = timeout * FIRST_TRY
+        while True:
+            is_new = not self.answered_at
+            asked = ask(_left(end))
+            futures = [it for own in asked for it in own.values()]
+            if self.answered_within(futures, min(patience, _left(end))):
+                return asked
+            if _left(end) < KNOCK_SECONDS:
+                return asked
+            if not self._takes_another_controller(end, patience, is_new=is_new):
+                return asked
+
+    def _takes_another_controller(
+        self, end: float, patience: float, *, is_new: bool = False
+    ) -> bool:
+        """Whether the client is another one now, as some broker answers nothing, or is gone.
+
+        Then it knows one that answers as the controller, where the cluster has several. One that
+        `is_new` is replaced in any case: it may wait for the first broker that it has tried.
+        """
+        before = self._brokers
+        try:
+            cluster = self.metadata(min(patience, _left(end)))
+        except ClusterCallError:
+            # A client may be stuck with the first broker that it has connected to.
+            self.client.renew()
+            return True
+        away = away_of(cluster, cluster.brokers, KNOCK_SECONDS, tls=self._tls)
+        if not away and not is_new and before <= self._brokers:
+            return False
+        self.client.renew()
+        while (left := _left(end)) > KNOCK_SECONDS:
+            if self.metadata(left).controller_id not in away:
+                return True
+            time.sleep(RETRY_SECONDS)
+        return False
+
+    def _ask_topics(self, names: Sequence[str], due: list[str], seconds: float) -> tuple[Any, Any]:
+        futures = self.client.describe_topics(
+            TopicCollection(list(names)),
+            include_authorized_operations=True,
+            request_timeout=seconds,
+        )
+        return futures, self._ask_configs(due, seconds)
 
     def _ask_configs(self, names: list[str], timeout: float) -> Mapping[ConfigResource, Any]:
         if not names:

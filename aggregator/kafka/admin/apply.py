@@ -48,13 +48,16 @@ class _Way:
     dry: bool
     sleep: Callable[[float], object]
 
-    def take(self, futures: Mapping[Any, Any]) -> dict[Any, Any]:
+    def take(self, ask: Callable[[float], Mapping[Any, Any]]) -> dict[Any, Any]:
         """The answers by key, an error as a value; when the hub takes requests again.
 
-        A hub with a quota of topic changes answers, and then leaves what comes next over the same
-        connection unread for as long as its answer says.
+        What `ask` asks may be asked twice, where a broker hangs: the second answer is that it is
+        so already. A hub with a quota of topic changes answers, and then leaves what comes next
+        over the same connection unread for as long as its answer says.
         """
-        answers = self.admin.wait(futures, self.timeout)
+        end = time.monotonic() + self.timeout
+        (futures,) = self.admin.by_controller(lambda it: (ask(it),), self.timeout, end)
+        answers = self.admin.wait(futures, self.timeout, end)
         self.sleep(self.admin.throttled_seconds())
         return answers
 
@@ -77,6 +80,8 @@ def apply(
     ClusterCallError when the hub does not answer.
     """
     way = _Way(admin, timeout, dry, sleep)
+    # A client that has just been made may be stuck with a broker that hangs; this one gets over it.
+    admin.metadata(timeout)
     results: dict[int, Applied] = {}
     for kind, carry_out in ((CreateTopic, _create), (GrowTopic, _grow), (AlterConfigs, _alter)):
         own = [(at, it) for at, it in enumerate(actions) if isinstance(it, kind)]
@@ -123,13 +128,12 @@ def _create(actions: Sequence[CreateTopic], way: _Way) -> list[Applied]:
         )
         for it in actions
     ]
-    futures = way.admin.client.create_topics(
-        new,
-        operation_timeout=way.timeout,
-        request_timeout=way.timeout,
-        validate_only=way.dry,
+    answers = way.take(
+        lambda seconds: way.admin.client.create_topics(
+            new, operation_timeout=seconds, request_timeout=seconds, validate_only=way.dry
+        )
     )
-    errors = _errors(way.take(futures))
+    errors = _errors(answers)
     made = {it.name: it.partitions for it in actions if it.name not in errors}
     seen = _when_visible(made, way)
     there = [n for n, it in errors.items() if code_of(it) == KafkaError.TOPIC_ALREADY_EXISTS]
@@ -156,13 +160,13 @@ def _grow(actions: Sequence[GrowTopic], way: _Way) -> list[Applied]:
 
     if not (todo := small()):
         return [Applied(it, True, False, "has as many already") for it in actions]
-    futures = way.admin.client.create_partitions(
-        [NewPartitions(it.name, it.to_partitions) for it in todo],
-        operation_timeout=way.timeout,
-        request_timeout=way.timeout,
-        validate_only=way.dry,
+    new = [NewPartitions(it.name, it.to_partitions) for it in todo]
+    answers = way.take(
+        lambda seconds: way.admin.client.create_partitions(
+            new, operation_timeout=seconds, request_timeout=seconds, validate_only=way.dry
+        )
     )
-    errors = _errors(way.take(futures))
+    errors = _errors(answers)
     grown = {it.name: it.to_partitions for it in todo if it.name not in errors}
     seen = _when_visible(grown, way)
     # Another client may have been first.
@@ -198,10 +202,12 @@ def _alter(actions: Sequence[AlterConfigs], way: _Way) -> list[Applied]:
     ]
     errors: dict[str, Exception] = {}
     if resources:
-        futures = way.admin.client.incremental_alter_configs(
-            resources, request_timeout=way.timeout, validate_only=way.dry
+        answers = way.take(
+            lambda seconds: way.admin.client.incremental_alter_configs(
+                resources, request_timeout=seconds, validate_only=way.dry
+            )
         )
-        errors = _errors({it.name: found for it, found in way.take(futures).items()})
+        errors = _errors({it.name: found for it, found in answers.items()})
     return [
         Applied(it, True, False, "is like that already")
         if it.name not in todo
@@ -229,10 +235,13 @@ def _partitions(names: Collection[str], way: _Way) -> dict[str, int]:
     """How many partitions these topics have, of those that brokers show."""
     if not names:
         return {}
-    futures = way.admin.client.describe_topics(
-        TopicCollection(list(names)), request_timeout=way.timeout
+    wanted, end = TopicCollection(list(names)), time.monotonic() + way.timeout
+    (futures,) = way.admin.by_controller(
+        lambda seconds: (way.admin.client.describe_topics(wanted, request_timeout=seconds),),
+        way.timeout,
+        end,
     )
-    answers = way.admin.wait(futures, way.timeout)
+    answers = way.admin.wait(futures, way.timeout, end)
     return {
         name: len(it.partitions) for name, it in answers.items() if not isinstance(it, Exception)
     }

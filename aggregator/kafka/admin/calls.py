@@ -6,7 +6,7 @@ librdkafka's log lines and error events are taken from it here, never written to
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for_all
 from typing import Any, TypeGuard, TypeVar
@@ -54,6 +54,9 @@ class ClientLog:
 GRACE_SECONDS = 3.0
 """When all brokers are down for this long, a call ends early. One refusal proves nothing: a name
 may have several addresses of which only one answers."""
+GREETING_MS = "2000"
+"""A new connection on which nothing comes for so long is closed, and another broker is tried: of
+one that hangs the system accepts connections. Librdkafka's default is the time that a call has."""
 RENEW_SECONDS = 30.0
 """A client whose calls fail for this long is replaced. After a minute without an answer librdkafka
 closes its connection. We saw it open no other one for minutes after the cluster was back."""
@@ -128,6 +131,20 @@ class Calls:
         self._answered()
         return results
 
+    def answered_within(self, futures: Collection[Future[Any]], seconds: float) -> bool:
+        """Whether all are answered so soon, or it shows so soon that waiting is useless."""
+        self._reported.clear()
+        start = time.monotonic()
+        while not all(future.done() for future in futures):
+            wait_for_all(futures, POLL_SECONDS)
+            self.client.poll(0)
+            waited = time.monotonic() - start
+            if self._hopeless(waited):
+                return True
+            if waited >= seconds:
+                return False
+        return True
+
     def _hopeless(self, waited: float) -> bool:
         """Whether the errors reported during this call show that waiting longer is useless."""
         refused = not self._reported.isdisjoint(AUTHENTICATION)
@@ -170,6 +187,7 @@ class Calls:
             # Rendered for each client, because certificates may have been renewed.
             own = {
                 "client.id": f"aggregator-admin-{self.alias.strip('()')}",
+                "api.version.request.timeout.ms": GREETING_MS,
                 **client_settings(self._config),
             }
             return AdminClient({**own, **self._settings})

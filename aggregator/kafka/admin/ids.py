@@ -2,10 +2,13 @@
 
 import time
 from collections.abc import Collection, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from confluent_kafka import TopicCollection
+from confluent_kafka.admin import TopicDescription
 
 from aggregator.kafka.admin.admin import ClusterAdmin
 from aggregator.kafka.admin.client_errors import MISSING, code_of
@@ -38,10 +41,10 @@ def read_ids(
     end = time.monotonic() + timeout
     described: dict[str, Any] = {}
     for part in in_parts(sorted(topics), MOST_TOPICS):
-        wanted = TopicCollection(part)
-        asked = admin.client.describe_topics(wanted, request_timeout=timeout)
-        described |= admin.wait(asked, timeout)
         end = time.monotonic() + timeout
+        (asked,) = admin.by_controller(partial(_ask, admin, part), timeout, end)
+        described |= admin.wait(asked, timeout, end)
+    end = time.monotonic() + timeout
     ids, counts = {}, {}
     for name, found in described.items():
         if not isinstance(found, Exception):
@@ -53,6 +56,12 @@ def read_ids(
         return ClusterIds(known.cluster_id, known.topic_ids, counts)
     left = max(0.01, end - time.monotonic())
     return ClusterIds(str(admin.metadata(left).cluster_id), ids, counts)
+
+
+def _ask(
+    admin: ClusterAdmin, topics: list[str], seconds: float
+) -> tuple[Mapping[str, Future[TopicDescription]]]:
+    return (admin.client.describe_topics(TopicCollection(topics), request_timeout=seconds),)
 
 
 def _tell(ids: Mapping[str, str]) -> bool:

@@ -80,12 +80,20 @@ def brokers_away(
     request times out, which keeps a core busy. A leader that hangs costs the whole timeout as well,
     and its system accepts connections. So it is asked whether anybody answers there.
     """
-    leaders = sorted({_leader(cluster, tp) for tp in partitions} & cluster.brokers.keys())
-    if not leaders:
+    leaders = {_leader(cluster, tp) for tp in partitions} & cluster.brokers.keys()
+    return away_of(cluster, leaders, seconds, tls=tls)
+
+
+def away_of(
+    cluster: ClusterMetadata, brokers: Iterable[int], seconds: float, *, tls: bool
+) -> frozenset[int]:
+    """Those of these brokers of the cluster that answer nothing within `seconds` each."""
+    asked = sorted(brokers)
+    if not asked:
         return frozenset()
-    with ThreadPoolExecutor(min(MOST_AT_ONCE, len(leaders))) as pool:
-        away = pool.map(lambda it: _is_away(cluster.brokers[it], seconds, tls=tls), leaders)
-        return frozenset(compress(leaders, away))
+    with ThreadPoolExecutor(min(MOST_AT_ONCE, len(asked))) as pool:
+        away = pool.map(lambda it: _is_away(cluster.brokers[it], seconds, tls=tls), asked)
+        return frozenset(compress(asked, away))
 
 
 def controller_away(cluster: ClusterMetadata, seconds: float, *, tls: bool) -> bool:
