@@ -21,6 +21,7 @@ from aggregator.kafka.admin.client_errors import (
     error_within,
     explain,
     is_local,
+    is_timeout_text,
     not_trusted,
     with_reason,
     without_credentials,
@@ -148,9 +149,10 @@ class Calls:
     def _hopeless(self, waited: float) -> bool:
         """Whether the errors reported during this call show that waiting longer is useless."""
         refused = not self._reported.isdisjoint(AUTHENTICATION)
-        return refused or (
-            KafkaError._ALL_BROKERS_DOWN in self._reported and waited >= GRACE_SECONDS
-        )
+        # One that accepts connections, and hangs, may answer in the time that is left.
+        hangs = is_timeout_text(self._lines.failure)
+        down = KafkaError._ALL_BROKERS_DOWN in self._reported and not hangs
+        return refused or (down and waited >= GRACE_SECONDS)
 
     def throttled_seconds(self) -> float:
         """For how long the cluster will leave requests of this client unanswered: of its quotas."""

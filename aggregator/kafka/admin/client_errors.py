@@ -150,10 +150,10 @@ def explain(
     ):
         for each in errors:
             text = text_of(each)
-            if code_of(each) in known and not _is_silence(text):
+            if code_of(each) in known and not is_timeout_text(text):
                 tls = "SSL handshake failed" in text or re.search(r"SSL.*alert", text)
                 return _failure(alias, path, FailureKind.REFUSED if tls else kind, _clean(text))
-    if line and not _is_silence(line):
+    if line and not is_timeout_text(line):
         return _failure(alias, path, FailureKind.UNREACHABLE, _clean(line))
     code = code_of(error) if error is not None else KafkaError._TIMED_OUT
     if code in TIMEOUT or code in CONNECTION or error is None:
@@ -162,7 +162,7 @@ def explain(
     return _failure(alias, path, FailureKind.OTHER, _clean(text_of(error)))
 
 
-def _is_silence(text: str) -> bool:
+def is_timeout_text(text: str) -> bool:
     """An open connection without an answer shows as a transport error 'timed out'."""
     return "timed out" in text.lower()
 

@@ -156,7 +156,7 @@ class CheckpointState:
             for tp, end in snapshot.hub_ends.items() if not snapshot.by_hand else ():
                 own = snapshot.topic_ids.get(tp.topic, "")
                 # Of a topic that was created again, or has lost records, it says nothing.
-                if not own or LOST != own == ids.get(tp.topic, own):
+                if not own or (own != LOST and own == ids.get(tp.topic, own)):
                     ends[tp] = max(end, ends.get(tp, 0))
         return ends
 
