@@ -42,8 +42,13 @@ def assert_complete(sources: dict[str, EmbeddedCluster], hub: EmbeddedCluster, t
 
 
 def most_in_a_second(moments: list[int]) -> int:
+    """After the first second: what is read before the hub has taken the first record comes with it.
+
+    How long the hub takes for that says nothing of the pace, which is that of the reader.
+    """
+    later = [it for it in moments if it >= moments[0] + 1_000]
     return max(
-        sum(1 for it in moments[at:] if it < moment + 1_000) for at, moment in enumerate(moments)
+        sum(1 for it in later[at:] if it < moment + 1_000) for at, moment in enumerate(later)
     )
 
 
