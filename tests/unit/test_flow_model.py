@@ -30,6 +30,17 @@ def play(world: World) -> None:
     world.until_quiet()
 
 
+def play_with_stops(world: World) -> None:
+    """The same with more starts, most of them after lanes have ended cleanly."""
+    for _ in range(120):
+        world.turn()
+        if world.rng.random() < 0.04:
+            if world.rng.random() < 0.7:
+                world.stop_some()
+            world.restart()
+    world.until_quiet()
+
+
 @examples(60)
 @given(seed=st.integers(0, 1 << 32), lanes=st.sampled_from(["auto", "source"]))
 def test_whatever_happens_each_record_arrives_once_or_is_recorded_as_lost(
@@ -69,13 +80,7 @@ def test_whatever_becomes_of_the_checkpoint_nothing_is_copied_twice(
     """
     world = World(Random(seed))
     world.losable, world.by_parts = True, by_parts
-    for _ in range(120):
-        world.turn()
-        if world.rng.random() < 0.04:
-            if world.rng.random() < 0.7:
-                world.stop_some()
-            world.restart()
-    world.until_quiet()
+    play_with_stops(world)
 
 
 @examples(30)
@@ -86,13 +91,7 @@ def test_whatever_the_hub_loses_is_copied_again_or_recorded_as_lost(
     """It is restored from a backup, and topics of it are created again, also while lanes run."""
     world = World(Random(seed))
     world.hub_losable, world.losable = True, losable
-    for _ in range(120):
-        world.turn()
-        if world.rng.random() < 0.04:
-            if world.rng.random() < 0.7:
-                world.stop_some()
-            world.restart()
-    world.until_quiet()
+    play_with_stops(world)
 
 
 @pytest.mark.parametrize("seed", [82, 288, 938])

@@ -32,8 +32,8 @@ final class BatchPacker implements AutoCloseable {
     BatchPacker(Map<String, String> producer) {
         compression = compression(producer);
         zstd = compression.type() == CompressionType.ZSTD ? context(producer) : null;
-        int batch = Integer.parseInt(producer.getOrDefault("batch.size", "16384").trim());
-        long all = Long.parseLong(producer.getOrDefault("buffer.memory", "33554432").trim());
+        int batch = (int) HubWriter.number(producer, HubWriter.BATCH, HubWriter.BATCH_BYTES);
+        long all = HubWriter.number(producer, HubWriter.BUFFER, HubWriter.BUFFER_BYTES);
         buffers = new BatchBuffers(Math.max(1, batch), all);
     }
 

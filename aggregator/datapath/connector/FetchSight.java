@@ -6,7 +6,6 @@ import java.lang.reflect.Field;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
-import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.Node;
@@ -59,17 +58,9 @@ public final class FetchSight implements LogEnds.Sight {
     }
 
     @Override
-    public long high(TopicPartition of) {
-        return end(of, IsolationLevel.READ_UNCOMMITTED);
-    }
-
-    @Override
     public long end(TopicPartition of) {
-        return end(of, fetcher.fetchConfig.isolationLevel);
-    }
-
-    private long end(TopicPartition of, IsolationLevel level) {
-        Long found = fetcher.subscriptions.partitionEndOffset(of, level);
+        Long found =
+            fetcher.subscriptions.partitionEndOffset(of, fetcher.fetchConfig.isolationLevel);
         return found == null ? -1 : found;
     }
 

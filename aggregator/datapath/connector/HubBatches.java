@@ -67,9 +67,8 @@ final class HubBatches {
         this.spec = spec;
         this.hub = hub;
         packer = new BatchPacker(spec.producer);
-        most = Integer.parseInt(spec.producer.getOrDefault("batch.size", "16384"));
-        mostGathered =
-            Long.parseLong(spec.producer.getOrDefault("buffer.memory", "33554432").trim())
+        most = (int) HubWriter.number(spec.producer, HubWriter.BATCH, HubWriter.BATCH_BYTES);
+        mostGathered = HubWriter.number(spec.producer, HubWriter.BUFFER, HubWriter.BUFFER_BYTES)
             / GATHERED_PART;
         places = new Place[spec.placeTopics.size()];
     }

@@ -120,6 +120,12 @@ final class HubWriter {
         }
     }
 
+    /** Two settings of a producer, and Kafka's defaults for them. */
+    static final String BATCH = "batch.size";
+    static final long BATCH_BYTES = 16_384;
+    static final String BUFFER = "buffer.memory";
+    static final long BUFFER_BYTES = 33_554_432;
+
     private static final Logger LOG = LoggerFactory.getLogger(HubWriter.class);
     /** Without an old record for so long, a place goes by the usual producer again. */
     private static final long CAREFUL_MS = 10_000;
@@ -181,8 +187,8 @@ final class HubWriter {
             places[i] = new HubPlace();
             places[i].waitsFrom = nowMs;
         }
-        buffer = number(spec.producer, "buffer.memory", 33_554_432);
-        chunk = number(spec.producer, "batch.size", 16_384);
+        buffer = number(spec.producer, BUFFER, BUFFER_BYTES);
+        chunk = number(spec.producer, BATCH, BATCH_BYTES);
         stuckMs = STUCK_TIMEOUTS * number(spec.producer, "request.timeout.ms", 30_000);
         openUsual();
         look(nowMs);
@@ -615,7 +621,8 @@ final class HubWriter {
         }
     }
 
-    private static long number(Map<String, String> settings, String name, long otherwise) {
+    /** A setting of a producer, where it has a number. */
+    static long number(Map<String, String> settings, String name, long otherwise) {
         return Long.parseLong(settings.getOrDefault(name, Long.toString(otherwise)).trim());
     }
 

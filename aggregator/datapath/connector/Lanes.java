@@ -127,8 +127,8 @@ public final class Lanes {
         parts.forEach((name, end) -> {
             if (end.number > since) {
                 long[] values = end.values;
-                long late = values[2] < 0 ? -1 : values[2] + (now - end.at) / 1_000_000;
-                news.putArray(name).add(values[0]).add(values[1]).add(late).add(values[3]);
+                long late = values[1] < 0 ? -1 : values[1] + (now - end.at) / 1_000_000;
+                news.putArray(name).add(values[0]).add(late).add(values[2]);
             }
         });
         JsonNode spec = SPECS.get(keyOf(task));

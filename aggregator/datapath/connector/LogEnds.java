@@ -19,10 +19,7 @@ import org.apache.kafka.common.TopicPartition;
 public final class LogEnds {
     /** What a consumer knows. By the thread that polls it. */
     public interface Sight {
-        /** The high watermark of an assigned partition; -1 before it is known. */
-        long high(TopicPartition of);
-
-        /** Where its log ends for a reader of this isolation; -1 before it is known. */
+        /** Where an assigned partition ends for a reader of this isolation; -1 if not known yet. */
         long end(TopicPartition of);
 
         /** The broker that it is fetched from; -1 for none. */
@@ -65,7 +62,6 @@ public final class LogEnds {
     private final List<String> parts = new ArrayList<>();
     private final long lateNanos;
     private final long[] ends;
-    private final long[] highs;
     private final long[] doubts;
     /** Of a partition whose broker is late, since when that owes an answer. */
     private final long[] owedSince;
@@ -85,7 +81,6 @@ public final class LogEnds {
         this.lateNanos = lateNanos;
         ends = new long[parts.size()];
         Arrays.fill(ends, -1);
-        highs = ends.clone();
         doubts = new long[ends.length];
         owedSince = new long[ends.length];
         leaderlessSince = new long[ends.length];
@@ -108,7 +103,7 @@ public final class LogEnds {
                 doubts[i]++;
                 changed.set(i);
             }
-            note(i, end, sight.high(name));
+            note(i, end);
             if (leader >= 0) {
                 leaderless.clear(i);
                 Broker of = broker(sight, leader, now);
@@ -133,7 +128,7 @@ public final class LogEnds {
 
     /**
      * What has changed since the last call, by the names of partitions: the end, or -1 where it is
-     * not known; the high watermark; for how many milliseconds its broker owes an answer, or -1
+     * not known; for how many milliseconds its broker owes an answer, or -1
      * where it is not late; and how often the log has seemed to be another one.
      */
     synchronized Map<String, long[]> take(long now) {
@@ -143,7 +138,7 @@ public final class LogEnds {
         Map<String, long[]> found = new HashMap<>();
         changed.stream().forEach(i -> {
             long owed = late.get(i) ? (now - owedSince[i]) / 1_000_000 : -1;
-            found.put(parts.get(i), new long[] {ends[i], highs[i], owed, doubts[i]});
+            found.put(parts.get(i), new long[] {ends[i], owed, doubts[i]});
         });
         changed.clear();
         return found;
@@ -180,15 +175,14 @@ public final class LogEnds {
     }
 
     private void drop(int i) {
-        note(i, -1, -1);
+        note(i, -1);
         leaderless.clear(i);
         late(i, false, 0, 0);
     }
 
-    private void note(int i, long end, long high) {
-        if (end != ends[i] || high != highs[i]) {
+    private void note(int i, long end) {
+        if (end != ends[i]) {
             ends[i] = end;
-            highs[i] = high;
             changed.set(i);
         }
     }

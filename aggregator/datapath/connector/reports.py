@@ -221,7 +221,7 @@ def _ends(message: Mapping[str, Any]) -> TaskEnds:
             None if late_ms < 0 else late_ms / 1000,
             doubts,
         )
-        for name, (end, _high, late_ms, doubts) in message["parts"].items()
+        for name, (end, late_ms, doubts) in message["parts"].items()
     }
     return TaskEnds(message["lane"], message["generation"], parts)
 
