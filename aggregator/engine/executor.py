@@ -208,6 +208,10 @@ class CommandExecutor:
             raise ClusterError(f"hub: {'; '.join(new)}")
         made = {it.action.name for it in found.done if isinstance(it.action, CreateTopic)}
         created = self._ids_of(made - creating, config.supervision.connect_timeout)
+        if (unknown := made - creating - created.keys()) and not self._changes.all_now:
+            # Without its id nobody would notice that one is created again.
+            creating |= unknown
+            self._lookout.wake()
         found = replace(found, plan=replace(found.plan, creating=creating, created=created))
         self._plan, self._refusals = found.plan, found.refusals
         self._lookout.goes_by(found.plan.routes, found.refusals)
@@ -218,10 +222,15 @@ class CommandExecutor:
             return Ready(found.plan, FoundGaps(error=str(error)))
 
     def _ids_of(self, topics: Collection[str], timeout: float) -> Mapping[str, str]:
-        """The ids of hub topics that were just created; without an answer a later look has them."""
+        """The ids of hub topics that were just created, of those of which the hub reports any.
+
+        A later look has those of the others.
+        """
         try:
             return read_ids(self._hub, topics, timeout).topic_ids if topics else {}
-        except ClusterError:
+        except ClusterError as error:
+            words = f"the ids of {len(topics)} topics just created are not known yet: {error}"
+            self._emit(Event("hub_changes", words))
             return {}
 
     def _start(self, command: Start, config: Config) -> Started:

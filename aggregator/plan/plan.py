@@ -67,6 +67,13 @@ class Plan:
     """The warnings about the age of the sources' records, which a first plan knows."""
     created: Mapping[str, str] = field(default_factory=dict)
     """Hub topics that were created for this plan -> their ids."""
+    hub_ids: Mapping[str, str] = field(init=False, repr=False, compare=False)
+    """Hub topic -> its id, where that is known."""
+
+    def __post_init__(self) -> None:
+        ids = {name: it.topic_id for name, it in self.hub.topics.items()} | dict(self.created)
+        known = {name: it for name, it in ids.items() if it not in NO_IDS}
+        object.__setattr__(self, "hub_ids", known)
 
     def tasks_of(self, alias: str) -> int:
         """How many tasks a source has at most."""
@@ -81,12 +88,6 @@ class Plan:
             if route.hub_topic in self.creating
             for sp in route.source_partitions()
         )
-
-    @property
-    def hub_ids(self) -> dict[str, str]:
-        """Hub topic -> its id, where that is known."""
-        ids = {name: it.topic_id for name, it in self.hub.topics.items()} | dict(self.created)
-        return {name: it for name, it in ids.items() if it not in NO_IDS}
 
     def raise_if_refused(self) -> None:
         """RefusedError with every refusal, when there is one."""

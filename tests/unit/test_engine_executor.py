@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,11 +11,22 @@ import pytest
 
 from aggregator.config import load_text
 from aggregator.engine.executor import CommandExecutor
-from aggregator.model.errors import AggregatorError, CheckpointConflictError, CheckpointError
+from aggregator.model.errors import (
+    AggregatorError,
+    CheckpointConflictError,
+    CheckpointError,
+    ClusterError,
+)
 from aggregator.model.events import Event
-from aggregator.model.values import Lane, Positions, SourcePartition
+from aggregator.model.values import ClusterFacts, Lane, Positions, SourcePartition
+from aggregator.plan.actions import Action, Applied, CreateTopic
+from aggregator.plan.lanes.slots import SlotPlan
 from aggregator.plan.lifecycle import commands as c
 from aggregator.plan.lifecycle.commands import Command, Outcome
+from aggregator.plan.lifecycle.inputs import Ready
+from aggregator.plan.plan import Plan
+from aggregator.plan.positions.start import Observed
+from aggregator.plan.snapshot import Look
 
 SP = SourcePartition("eu", "t", 0)
 RECORD = c.RecordGaps(())
@@ -32,8 +44,12 @@ class World:
         self.fails: dict[str, Exception] = {}
         self.stop = threading.Event()
         edge: Any = SimpleNamespace(
-            **{name: self.note(name) for name in ("append", "moved", "end", "finish", "wake")}
+            **{name: self.note(name) for name in ("append", "moved", "end", "finish", "wake")},
+            **{name: self.note(name) for name in ("goes_by", "update", "load")},
         )
+        self.changes = SimpleNamespace(refused=list, make=self.make, all_now=False)
+        hub: Any = SimpleNamespace(by_controller=self.note("by_controller"))
+        changes: Any = self.changes
         nobody: Any = None
         self.events: list[Event] = []
         self.executor = CommandExecutor(
@@ -41,8 +57,8 @@ class World:
             nobody,
             edge,
             edge,
-            nobody,
-            nobody,
+            hub,
+            changes,
             edge,
             edge,
             self.events.append,
@@ -50,6 +66,9 @@ class World:
         )
         source = ("sources.eu.bootstrap_servers=b:1", "sources.eu.topics.include=t")
         self.config = load_text("", ["hub.bootstrap_servers=a:1", *source])
+
+    def make(self, actions: Sequence[Action], *_: Any, **__: Any) -> Any:
+        return [Applied(it, True, True) for it in actions], frozenset()
 
     def note(self, name: str) -> Any:
         def call(*_: Any, **__: Any) -> str:
@@ -104,6 +123,22 @@ def test_so_does_what_the_config_says_is_to_end_it(world: World) -> None:
     with pytest.raises(AggregatorError, match="abort"):
         world.do(c.Abort(AggregatorError("supervision.failure is abort")), END)
     assert world.asked == ["end"]
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_flows_into_a_new_topic_waits_for_its_id_unless_the_run_is_to_end(
+    world: World, *, ends: bool
+) -> None:
+    world.fails["by_controller"] = ClusterError("hub: no answer")
+    world.changes.all_now = ends
+    hub, slots = ClusterFacts("hub", "H", 1, {}), SlotPlan("local[4]", None, 4)
+    plan = Plan(hub, {}, {}, (), {}, (CreateTopic("new", 1, None, {}),), (), slots)
+    (prepared,) = world.do(c.Prepare(Look(plan, Observed({}, {}, {}), {}, 0.0)))
+    assert isinstance(prepared.result, Ready)
+    assert prepared.result.plan.creating == (frozenset() if ends else {"new"})
+    assert ("wake" in world.asked) == (not ends)
+    (told,) = world.events
+    assert told.message == "the ids of 1 topics just created are not known yet: hub: no answer"
 
 
 def test_after_another_writer_nothing_is_done_any_more(world: World) -> None:
