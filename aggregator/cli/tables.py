@@ -31,7 +31,11 @@ def latency_text(source: SourceStatus) -> str | None:
     age = source.latency.age_ms
     if age is None or source.state is SourceState.CATCHING_UP:
         return None
-    return f"{short_duration(age.p50 / 1000)} / {short_duration(age.p99 / 1000)}"
+    longer_from = age.longer_from or 100
+    return " / ".join(
+        f"{'> ' if percent >= longer_from else ''}{short_duration(value / 1000)}"
+        for percent, value in ((50, age.p50), (99, age.p99))
+    )
 
 
 def positions_table(positions: Sequence[PositionRow]) -> Table:

@@ -15,10 +15,11 @@ from itertools import zip_longest
 from aggregator.datapath.connector.reports import Counted, LaneReport, TaskReport, bucket_bounds
 from aggregator.model.alike import made_of
 from aggregator.status.copied import Copied
-from aggregator.status.percentiles import percentile
+from aggregator.status.percentiles import longer_from, percentile
 from aggregator.status.schema import Latency, Percentiles
 
 WINDOW_SECONDS = 60.0
+PERCENTS = (50, 95, 99)
 STEP_SECONDS = 5.0
 """The window is so much longer at most: older counts are kept at such intervals."""
 
@@ -140,10 +141,16 @@ class Figures:
         if now == before:
             return None
         counts = [new - old for new, old in zip_longest(now, before, fillvalue=0)]
-        p50, p95, p99 = (percentile(counts, self._bounds, each) for each in (50, 95, 99))
-        if p50 is None or p95 is None or p99 is None:
-            return None
-        return Percentiles(p50=p50, p95=p95, p99=p99)
+        return percentiles_of(counts, self._bounds)
+
+
+def percentiles_of(counts: Sequence[int], bounds: Sequence[int]) -> Percentiles | None:
+    """The percentiles of a histogram by `bounds`; None when nothing was counted."""
+    p50, p95, p99 = (percentile(counts, bounds, each) for each in PERCENTS)
+    if p50 is None or p95 is None or p99 is None:
+        return None
+    longer = longer_from(counts, bounds, PERCENTS)
+    return Percentiles(p50=p50, p95=p95, p99=p99, longer_from=longer)
 
 
 @dataclass(frozen=True, slots=True)

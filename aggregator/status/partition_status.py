@@ -42,12 +42,24 @@ def partitions_of(view: View, lanes: Mapping[str, LaneStatus]) -> tuple[Partitio
                 lane=lane_of.get(sp, ""),
                 state=state,
                 position=view.positions.get(sp),
-                log_end=measured.ends.get(sp),
+                log_end=_log_end(view, sp),
                 **behind_fields(measured.behind.get(sp)),
                 reason=reason,
             )
         )
     return tuple(found)
+
+
+def _log_end(view: View, sp: SourcePartition) -> int | None:
+    """The newest log end that is known: of a partition that is read, at least its position.
+
+    What was read was there, though a probe looked before it came. Elsewhere a position beyond the
+    end is a finding, and is shown.
+    """
+    end, position = view.measured.ends.get(sp), view.positions.get(sp)
+    if end is None or position is None or view.state.at(sp).stage is not Stage.READING:
+        return end
+    return max(end, position)
 
 
 def behind_fields(delay: Delay | None) -> dict[str, Any]:

@@ -49,6 +49,18 @@ def percentile(counts: Sequence[int], bounds: Sequence[int], percent: int) -> in
     return bounds[-1]
 
 
+def longer_from(
+    counts: Sequence[int], bounds: Sequence[int], percents: Sequence[int]
+) -> int | None:
+    """The first of `percents`, in order, whose value is beyond all bounds; None when none is.
+
+    `percentile` reports the last bound for it, and the truth is longer.
+    """
+    total = sum(counts)
+    bounded = sum(counts[: len(bounds)])
+    return next((it for it in percents if bounded < max(1, -(-total * it // 100)) <= total), None)
+
+
 def smallest(counts: Sequence[int], bounds: Sequence[int]) -> int | None:
     """What the smallest value did not exceed; None when nothing was counted."""
     return _bound(next((at for at, it in enumerate(counts) if it), None), bounds)

@@ -121,6 +121,11 @@ class Percentiles(Document):
     p50: int
     p95: int
     p99: int
+    longer_from: int | None = Field(
+        default=None,
+        description="50, 95 or 99: from that one on the truth is longer than the value, which is "
+        "the longest time that is counted; null when all are within it",
+    )
 
 
 class Latency(Document):

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.datapath.connector.reports import bucket_bounds
-from aggregator.status.percentiles import duration, percentile, short_duration, size_text
+from aggregator.status.percentiles import (
+    duration,
+    longer_from,
+    percentile,
+    short_duration,
+    size_text,
+)
 
 BOUNDS = (1, 2, 5, 10)
 
@@ -104,3 +110,20 @@ def test_a_short_duration(seconds: float, text: str) -> None:
 )
 def test_a_size(size: int, text: str) -> None:
     assert size_text(size) == text
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ((), None),
+        ((9, 0, 0, 9, 0), None),
+        ((99, 0, 0, 0, 1), None),
+        ((98, 0, 0, 0, 2), 99),
+        ((9, 0, 0, 0, 1), 95),
+        ((0, 0, 0, 0, 1), 50),
+    ],
+)
+def test_the_first_percentile_without_a_bound_is_named(
+    counts: tuple[int, ...], expected: int | None
+) -> None:
+    assert longer_from(counts, BOUNDS, (50, 95, 99)) == expected

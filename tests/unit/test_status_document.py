@@ -135,6 +135,19 @@ def shown() -> Shown:
     return Shown()
 
 
+def test_no_position_of_a_partition_that_is_read_is_beyond_its_log_end() -> None:
+    shown = Shown()
+    shown.measures(ends={EU0: 9, EU1: 25})
+    assert [(it.position, it.log_end) for it in shown.document.partitions] == [
+        (10, 10),
+        (20, 25),
+        (30, None),
+    ]
+    # Of one that is not read, a log that ends below the position is what a person looks for.
+    shown.stands(EU0, Stage.QUARANTINED, "cut")
+    assert shown.document.partitions[0].log_end == 9
+
+
 def test_what_its_source_refuses_is_held_for_that_reason(shown: Shown) -> None:
     shown.reads({EU1: REFUSED}, NO_ACL)
     assert shown.states(EU1, EU0) == [(PartitionState.HELD, NO_ACL), (PartitionState.RUNNING, "")]
@@ -270,7 +283,8 @@ def test_the_document_with_all_of_it_survives_json(shown: Shown) -> None:
     assert (eu["quarantined"], told["quarantine"]["records"]) == (4, 4)
     (copied,) = eu["copied"]
     assert copied == {"topic": "a", "records": 3, "bytes": 30, "dropped": 0, "without_id": 0}
-    assert eu["latency"] == {"age_ms": None, "flight_ms": {"p50": 1, "p95": 2, "p99": 3}}
+    flight = {"p50": 1, "p95": 2, "p99": 3, "longer_from": None}
+    assert eu["latency"] == {"age_ms": None, "flight_ms": flight}
     assert (eu["seconds_behind"], eu["seconds_behind_at_least"]) == (7.0, True)
 
 

@@ -168,6 +168,17 @@ def test_they_are_of_the_last_minute_alone_and_none_when_nothing_came_in_it(
             assert latency == Latency()
 
 
+def test_what_is_beyond_the_longest_that_is_counted_is_said_to_be_longer(figures: Figures) -> None:
+    longest = BOUNDS[-1]
+    figures.at(0)
+    figures.take(lane_report(told(age=(*([0] * 5), 90, *([0] * (len(BOUNDS) - 6)), 10))))
+    age = figures.at(1)["eu"].latency.age_ms
+    assert age == Percentiles(p50=BOUNDS[5], p95=longest, p99=longest, longer_from=95)
+    figures.take(lane_report(told(age=histogram({longest: 10}), lane="eu-2")))
+    age = figures.at(1)["eu"].latency.age_ms
+    assert age is not None and age.longer_from == 95, "what it holds up to is counted"
+
+
 def test_few_of_the_older_counts_are_kept(figures: Figures) -> None:
     for second in range(1000):
         figures.take(lane_report(told(age=histogram({9: second}))))
