@@ -20,6 +20,7 @@ from aggregator.api import (
     connect_rest,
     control,
     dashboard,
+    live,
     lookups,
     timeline,
 )
@@ -30,9 +31,11 @@ from aggregator.api.error_answers import ERRORS, FAILED, HEALTH, STARTING, Healt
 from aggregator.api.followers import Followers
 from aggregator.api.instance import Asked, Here, Instance, StartingError
 from aggregator.api.latest_status import StatusHolder
+from aggregator.api.live import live_messages
 from aggregator.api.lookups import Source, Topic
 from aggregator.api.metrics import metrics_text
 from aggregator.api.queries import Desk
+from aggregator.api.timeline import event_messages
 from aggregator.config.mask import masked
 from aggregator.engine.control.commands import Control
 from aggregator.features.timeline.recorder import Recorder
@@ -46,6 +49,10 @@ CONNECT = "4.0.0"
 STANDING_BY = "Another instance writes: this one waits for it to end."
 READY = "Worker has completed startup and is ready to handle requests."
 ALIVE = "The process answers."
+FOLLOWERS = 50
+"""How many may follow the events at once."""
+VIEWERS = 100
+"""And the live figures, as each open page of the dashboard does."""
 HUNG_SECONDS = 600.0
 """A running engine publishes about once a second. A slow hub or store may hold it up for minutes,
 but not for this long."""
@@ -128,6 +135,7 @@ def _all_calls() -> FastAPI:
         actions.router,
         backfills.router,
         timeline.router,
+        live.router,
     ):
         app.include_router(calls)
     app.mount("/ui", dashboard.files, name="ui")
@@ -150,6 +158,7 @@ def make_app(
     `recorder` has its history and events. `audits` runs those that are asked for; its owner ends
     it.
     """
+    feed = recorder.feed
     instance = Instance(
         control=steered,
         holder=holder,
@@ -157,7 +166,8 @@ def make_app(
         audits=audits,
         connectors=Connectors(steered, holder),
         desk=Desk(steered),
-        followers=Followers(),
+        followers=Followers(FOLLOWERS, event_messages(feed), lambda: feed.closed),
+        viewers=Followers(VIEWERS, live_messages(holder.recent), lambda: feed.closed),
     )
     return Gate(Asked(CALLS, instance), steered.config.api)
 

@@ -1,32 +1,59 @@
-"""Clients that follow the events of an instance, as server-sent events."""
+"""Clients that follow an instance, its events or its live figures, as server-sent events."""
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import NamedTuple
 
-from aggregator.features.timeline.recorder import Feed
+from fastapi.responses import StreamingResponse
+
+from aggregator.api.permissions import CallerError
 
 POLL_SECONDS = 0.25
 PING_SECONDS = 15.0
 """How often an idle stream sends a ping, as proxies cut off what is silent."""
+EVENTS = "text/event-stream"
+HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+
+class Message(NamedTuple):
+    """What is sent: its number, the kind of event, and the JSON of it."""
+
+    number: int
+    kind: str
+    data: str
 
 
 class Followers:
-    """How many follow, and what they get; in the server's thread alone."""
+    """At most `most` at once, and what they get; in the server's thread alone.
 
-    def __init__(self) -> None:
+    `after` gives what is newer than a number; `closed` says that all of them must stop.
+    """
+
+    def __init__(
+        self, most: int, after: Callable[[int], Sequence[Message]], closed: Callable[[], bool]
+    ) -> None:
         self.count = 0
+        self._most = most
+        self._after = after
+        self._closed = closed
 
-    async def follow(self, feed: Feed, number: int) -> AsyncGenerator[str, None]:
-        """Events after `number` as text, until the feed is closed or its reader is gone."""
+    def answer(self, number: int) -> StreamingResponse:
+        """A stream of what comes after `number`. Raises CallerError (503) when too many follow."""
+        if self.count >= self._most:
+            raise CallerError(503, f"{self._most} follow it already")
+        return StreamingResponse(self.follow(number), media_type=EVENTS, headers=HEADERS)
+
+    async def follow(self, number: int) -> AsyncGenerator[str, None]:
+        """Messages after `number` as text, until all must stop or its reader is gone."""
         self.count += 1
         try:
             yield ": here\n\n"
             sent_at = time.monotonic()
-            while not feed.closed:
-                for row in feed.after(number):
-                    number, sent_at = row.id, time.monotonic()
-                    yield f"id: {row.id}\nevent: {row.kind}\ndata: {row.model_dump_json()}\n\n"
+            while not self._closed():
+                for message in self._after(number):
+                    number, sent_at = message.number, time.monotonic()
+                    yield f"id: {number}\nevent: {message.kind}\ndata: {message.data}\n\n"
                 if time.monotonic() - sent_at >= PING_SECONDS:
                     sent_at = time.monotonic()
                     yield ": ping\n\n"

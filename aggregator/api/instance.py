@@ -38,6 +38,9 @@ class Instance:
     connectors: Connectors
     desk: Desk
     followers: Followers
+    """Of the events."""
+    viewers: Followers
+    """Of the live figures."""
 
     def status(self) -> Status:
         """The latest status; StartingError before the first."""

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from aggregator.status.live import Recent
 from aggregator.status.rates import WINDOW_SECONDS
 from aggregator.status.schema import NOT_BEGUN, Phase, Status
 
@@ -37,6 +38,8 @@ class StatusHolder:
         self._lock = threading.Lock()
         self._latest: _Moment | None = None
         self._kept: deque[_Moment] = deque()
+        self.recent = Recent()
+        """The last minutes by the second."""
 
     def put(self, at: datetime, phase: Phase, make: Callable[[], Status]) -> None:
         """Take what makes the status of a moment; keeps few older ones, as far back as rates look.

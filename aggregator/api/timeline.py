@@ -1,5 +1,6 @@
 """History and events of a running instance, from the tables and live as server-sent events."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -7,18 +8,17 @@ from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
 
 from aggregator.api.error_answers import text
+from aggregator.api.followers import EVENTS, Message
 from aggregator.api.instance import Here
 from aggregator.api.permissions import CallerError
 from aggregator.config.values import parse_duration
 from aggregator.features.timeline.minutes import moment_of
 from aggregator.features.timeline.past_queries import read_events, read_history
+from aggregator.features.timeline.recorder import Feed
 from aggregator.features.timeline.timeline_report import EventsReport, HistoryReport
 
-FOLLOWERS = 50
-"""How many may follow at once."""
 ROWS = 100_000
 DAY = "24h"
-EVENTS = "text/event-stream"
 LEAST_STEP_SECONDS = 1.0
 
 Since = Annotated[str, Query(description="a duration ago (1h, 7d), or an ISO time")]
@@ -83,14 +83,15 @@ async def stream(
     last_event_id: Annotated[int | None, Header()] = None,
 ) -> StreamingResponse:
     """New events as they come; after `Last-Event-ID` those of this run that came since."""
-    if here.followers.count >= FOLLOWERS:
-        raise CallerError(503, f"{FOLLOWERS} follow the events already")
     begin = here.recorder.feed.last if last_event_id is None else last_event_id
-    return StreamingResponse(
-        here.followers.follow(here.recorder.feed, begin),
-        media_type=EVENTS,
-        headers={"cache-control": "no-store", "x-accel-buffering": "no"},
-    )
+    return here.followers.answer(begin)
+
+
+def event_messages(feed: Feed) -> Callable[[int], list[Message]]:
+    """What followers of events get: the events of `feed` after a number."""
+    return lambda number: [
+        Message(row.id, row.kind, row.model_dump_json()) for row in feed.after(number)
+    ]
 
 
 def _span(since: str, until: str) -> tuple[datetime, datetime]:

@@ -40,6 +40,11 @@ def serving(
     from aggregator.status.assemble import status
 
     holder, audits = StatusHolder(), AuditRunner()
+
+    def take(view: View) -> None:
+        holder.recent.take(view)
+        holder.put(view.at, view.phase, lambda: status(view))
+
     make = partial(_server, control, holder, recorder, audits, log)
     over = threading.Event()
     server: ApiServer | None = None
@@ -59,7 +64,7 @@ def serving(
     try:
         if server is not None:
             _start(server, log)
-        yield lambda view: holder.put(view.at, view.phase, lambda: status(view))
+        yield take
     finally:
         over.set()
         # Who follows the events would keep the server from ending.

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from aggregator.api import followers
 from aggregator.api.followers import Followers
 from aggregator.api.latest_status import StatusHolder
+from aggregator.api.timeline import event_messages
 from aggregator.config.schema import CheckpointConfig
 from aggregator.features.timeline.recorder import KEPT, UNSAVED, Feed
 from aggregator.features.verify.past_audits import AuditWatch
@@ -137,8 +138,9 @@ def test_those_that_follow_events_for_a_day_keep_nothing_of_it(
 ) -> None:
     """One reads all of them, one nothing, and others come and go."""
     monkeypatch.setattr(followers, "POLL_SECONDS", 0.0)
-    feed, all_of_them, loop = Feed(str), Followers(), asyncio.new_event_loop()
-    reading, silent = (all_of_them.follow(feed, 0) for _ in range(2))
+    feed, loop = Feed(str), asyncio.new_event_loop()
+    all_of_them = Followers(9, event_messages(feed), lambda: feed.closed)
+    reading, silent = (all_of_them.follow(0) for _ in range(2))
     heard = [loop.run_until_complete(anext(each)) for each in (reading, silent)]
 
     def tick(number: int) -> None:
@@ -146,7 +148,7 @@ def test_those_that_follow_events_for_a_day_keep_nothing_of_it(
         feed.saved(feed.unsaved())
         heard.append(loop.run_until_complete(anext(reading)))
         if number % 100 == 0:
-            passing = all_of_them.follow(feed, feed.last)
+            passing = all_of_them.follow(feed.last)
             loop.run_until_complete(anext(passing))
             loop.run_until_complete(passing.aclose())
 

@@ -1,59 +1,94 @@
 // Builds elements out of values. Text is always set as text: nothing of a cluster becomes markup.
 
-export function el(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
+const SVG = "http://www.w3.org/2000/svg";
+
+export const el = (name, attributes, ...children) =>
+  built(document.createElement(name), attributes, children);
+
+/** The same for what is drawn. */
+export const svg = (name, attributes, ...children) =>
+  built(document.createElementNS(SVG, name), attributes, children);
+
+function built(made, attributes = {}, children = []) {
   for (const [key, value] of Object.entries(attributes)) {
-    if (key === "on") for (const [event, act] of Object.entries(value)) made.addEventListener(event, act);
-    else if (value === true) made.setAttribute(key, "");
+    if (key === "on") {
+      for (const [event, act] of Object.entries(value)) made.addEventListener(event, act);
+    } else if (value === true) made.setAttribute(key, "");
     else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value);
   }
-  made.append(...children.flat().filter((it) => it !== null && it !== undefined).map((it) => (it instanceof Node ? it : String(it))));
+  const known = children.flat().filter((it) => it !== null && it !== undefined);
+  made.append(...known.map((it) => (it instanceof Node ? it : String(it))));
   return made;
 }
 
 const CONTROLS = "a, button, summary";
 
-/** What an element is called to whoever cannot see it. */
+/** What an element is called for those who cannot see it. */
 export const named = (it) => it?.getAttribute("aria-label") ?? it?.textContent;
 
-/** Whoever stood on something of this name stands there again, though the page was drawn anew. */
+/** Focuses what has this name, also after the page was drawn again. */
 export function focusNamed(name) {
   const again = [...document.querySelectorAll(CONTROLS)].find((it) => named(it) === name);
   again?.focus({ preventScroll: true });
 }
 
-/** A table; a column is [title, cell of a row, true for numbers or "text" for what is long]. */
+/**
+ * A table; a column is [title, cell of a row, true for numbers or "text" for what is long].
+ * On a narrow screen each row is a card, so the roles are named and each cell has its title.
+ */
 export function table(caption, columns, rows) {
   const kind = (it) => (it === true ? "number" : it || null);
-  const head = el("tr", {}, columns.map(([title, , of]) => el("th", { scope: "col", class: kind(of) }, title)));
-  const body = rows.map((row) => el("tr", {}, columns.map(([, cell, of]) => el("td", { class: kind(of) }, cell(row) ?? "-"))));
+  const titles = columns.map(([title, , of]) =>
+    el("th", { scope: "col", role: "columnheader", class: kind(of) }, title));
+  const cell = (row) => ([title, make, of]) =>
+    el("td", { role: "cell", class: kind(of), "data-title": title }, make(row) ?? "-");
+  const body = rows.map((row) => el("tr", { role: "row" }, columns.map(cell(row))));
   // A region that scrolls has to be reached by the keyboard as well.
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, el("table", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, body)));
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    el("table", { role: "table" },
+      el("caption", {}, caption),
+      el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, titles)),
+      el("tbody", { role: "rowgroup" }, body)));
 }
+
+/** Names and values side by side; a value is words or an element. */
+export function facts(pairs) {
+  return el("dl", { class: "facts" }, pairs.map(([key, value]) =>
+    el("div", {}, el("dt", {}, key), el("dd", {}, value))));
+}
+
+/** An id: in one piece, cut off where there is no room, and whole when pointed at. */
+export const id = (text) => el("span", { class: "id", title: text }, text);
 
 const GOOD = ["RUNNING"];
 const WARN = ["CATCHING_UP", "PAUSED", "HELD", "STANDBY", "STARTING", "STOPPING", "DRAINING"];
 
+/** What a state means: "good", "warn" or "bad". */
+export const kindOf = (name) => (GOOD.includes(name) ? "good" : WARN.includes(name) ? "warn" : "bad");
+
 export function state(name) {
-  return shown(GOOD.includes(name) ? "good" : WARN.includes(name) ? "warn" : "bad", name.toLowerCase().replace("_", " "));
+  return shown(kindOf(name), name.toLowerCase().replace("_", " "));
 }
 
 function shown(kind, word) {
   const sign = { good: "●", warn: "◐", bad: "▲" }[kind];
-  return el("span", { class: `state ${kind}` }, el("span", { "aria-hidden": "true" }, `${sign} `), word);
+  return el("span", { class: `state ${kind}` },
+    el("span", { "aria-hidden": "true" }, `${sign} `), word);
 }
 
-/** Of which nothing is copied does not run well, whatever its state is called. */
+/** A source of which nothing is copied does not run well, whatever its state is called. */
 export const matchesNothing = (source) => source.state === "RUNNING" && source.topics === 0;
-export const stateOf = (source) => (matchesNothing(source) ? shown("warn", "no topic matches") : state(source.state));
+export const stateOf = (source) =>
+  (matchesNothing(source) ? shown("warn", "no topic matches") : state(source.state));
 
 const opened = new Set();
 
 export const isOpen = (key) => opened.has(key);
 
-/** What is long is made when somebody opens it, and stays open while the page is drawn anew. */
+/** What is long is made when it is opened, and stays open while the page is drawn again. */
 export function more(key, summary, make, redraw) {
-  const made = el("details", { open: isOpen(key) }, el("summary", {}, summary), isOpen(key) ? make() : null);
+  const made = el("details", { open: isOpen(key) },
+    el("summary", {}, summary), isOpen(key) ? make() : null);
   made.addEventListener("toggle", () => {
     if (made.open === isOpen(key)) return;
     if (made.open) opened.add(key);
@@ -68,33 +103,11 @@ export function states(counts) {
   return Object.entries(counts).map(([name, many]) => `${many} ${name.toLowerCase()}`).join(", ");
 }
 
-export function count(value) {
-  return value === null || value === undefined ? "unknown" : value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 1 : 0 });
-}
-
-export function bytes(value) {
-  if (value === null || value === undefined) return "unknown";
-  for (const [unit, size] of [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3]]) if (value >= size) return `${(value / size).toFixed(1)} ${unit}`;
-  return `${Math.round(value)} B`;
-}
-
-export function seconds(value) {
-  if (value === null || value === undefined) return "unknown";
-  for (const [unit, size] of [["d", 86400], ["h", 3600], ["min", 60]]) if (value >= 1.5 * size) return `${Math.round(value / size)} ${unit}`;
-  return value < 10 ? `${value.toFixed(1)} s` : `${Math.round(value)} s`;
-}
-
-/** Latency of live records; while a source catches up their age says nothing of us. */
-export function latency(source) {
-  if (source.state === "CATCHING_UP") return "catching up";
-  const age = source.latency.age_ms;
-  return age ? `${count(age.p50)} / ${count(age.p95)} / ${count(age.p99)} ms` : "no records";
-}
-
-export function behind(source) {
-  return source.seconds_behind === null ? "unknown" : `${source.seconds_behind_at_least ? "> " : ""}${seconds(source.seconds_behind)}`;
-}
-
 export function moment(text) {
   return el("time", { datetime: text }, text.slice(0, 19).replace("T", " "));
 }
+
+export const sourceLink = (alias, title) =>
+  el("a", { href: `#/source/${encodeURIComponent(alias)}` }, title || alias);
+export const topicLink = (topic) =>
+  el("a", { href: `#/topic/${encodeURIComponent(topic)}` }, topic);

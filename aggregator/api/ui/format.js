@@ -1,0 +1,77 @@
+// Puts figures into words: counts, bytes, times. What is not known is "unknown", never 0.
+
+export const UNKNOWN = "unknown";
+const isUnknown = (value) => value === null || value === undefined;
+
+export function count(value) {
+  if (isUnknown(value)) return UNKNOWN;
+  const digits = Math.abs(value) < 10 ? 1 : 0;
+  return value.toLocaleString("en", { maximumFractionDigits: digits });
+}
+
+const THOUSANDS = [["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3]];
+
+export function bytes(value) {
+  if (isUnknown(value)) return UNKNOWN;
+  for (const [unit, size] of THOUSANDS) {
+    if (value >= size) return `${(value / size).toFixed(1)} ${unit}B`;
+  }
+  return `${Math.round(value)} B`;
+}
+
+/** A count in few letters, for an axis or a narrow place: 1.2M. */
+export function short(value) {
+  if (isUnknown(value)) return "?";
+  for (const [unit, size] of THOUSANDS) {
+    if (value >= size * 10) return `${count(value / size)}${unit}`;
+  }
+  return count(value);
+}
+
+const UNITS = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]];
+
+/** A duration by its two largest units: 850 ms, 1.2 s, 42 s, 3 min 20 s, 4 h 19 min, 12 d. */
+export function seconds(value) {
+  if (isUnknown(value)) return UNKNOWN;
+  if (value > 0 && value < 0.9995) return `${Math.max(1, Math.round(value * 1000))} ms`;
+  if (value < 9.95) return `${Number(value.toFixed(1))} s`;
+  const whole = Math.round(value);
+  const at = UNITS.findIndex(([, size]) => whole >= size);
+  const [unit, size] = UNITS[at];
+  const rest = UNITS[at + 1];
+  const large = Math.floor(whole / size);
+  const small = rest ? Math.floor((whole % size) / rest[1]) : 0;
+  const isLong = unit === "d" && large >= 10;
+  return small && !isLong ? `${large} ${unit} ${small} ${rest[0]}` : `${large} ${unit}`;
+}
+
+export const millis = (value) => (isUnknown(value) ? UNKNOWN : seconds(value / 1000));
+
+/** The three percentiles; beyond what is counted the truth is longer, and so it says. */
+export function percentiles(found) {
+  if (!found) return "no records";
+  const longer = found.longer_from ?? 100;
+  if (longer <= 50) return `> ${millis(found.p50)}`;
+  const each = [[50, found.p50], [95, found.p95], [99, found.p99]];
+  if (found.p99 < 1000) return `${found.p50} / ${found.p95} / ${found.p99} ms`;
+  return each.map(([at, it]) => `${at >= longer ? "> " : ""}${millis(it)}`).join(" / ");
+}
+
+/** One percentile of them, by its name. */
+export function percentile(found, at) {
+  if (!found) return "no records";
+  return `${at >= (found.longer_from ?? 100) ? "> " : ""}${millis(found[`p${at}`])}`;
+}
+
+/** Age of live records; while a source catches up it says nothing of the copying. */
+export function age(source) {
+  return source.state === "CATCHING_UP" ? "catching up" : percentiles(source.latency.age_ms);
+}
+
+export function behind(source) {
+  if (isUnknown(source.seconds_behind)) return UNKNOWN;
+  return `${source.seconds_behind_at_least ? "> " : ""}${seconds(source.seconds_behind)}`;
+}
+
+/** How long ago something was, seen from another moment. */
+export const ago = (then, now) => `${seconds(Math.max(0, (Date.parse(now) - Date.parse(then)) / 1000))} ago`;

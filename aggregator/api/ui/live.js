@@ -1,0 +1,117 @@
+// Live figures: one stream of moments a second, and what on the page follows them.
+
+import { ask, open } from "./api.js";
+
+const RETRY = 2000;
+const KEPT = 900;
+/** After this long without a moment of the stream, a page's own answer is shown instead. */
+const SILENT = 3000;
+
+/** The newest moment, and the last fifteen minutes by the second. */
+let moment = null;
+let past = null;
+let arrivedAt = 0;
+let stream = null;
+const followers = new Set();
+const waiting = new Set();
+
+/** Calls `update` with each moment while `node` is in the page; first when the page is shown. */
+export function follow(node, update) {
+  waiting.add({ node, update });
+  return node;
+}
+
+/** A page was shown, or what was made for it is not needed: see `follow`. */
+export function settle(isShown) {
+  const begun = [...waiting];
+  waiting.clear();
+  if (!isShown) return;
+  for (const it of begun) followers.add(it);
+  if (moment) for (const it of begun) it.update(moment);
+}
+
+function tell() {
+  for (const it of followers) {
+    if (it.node.isConnected) it.update(moment);
+    else followers.delete(it);
+  }
+}
+
+/** A moment that a page has asked for: it counts while the stream brings none. */
+export function offer(found) {
+  if (moment && Date.now() - arrivedAt < SILENT) return;
+  moment = found;
+  tell();
+}
+
+/** The history of all sources: { times, series, sparks }; null before it is known. */
+export const history = () => past;
+export const newest = () => moment;
+export const isLive = () => Date.now() - arrivedAt < SILENT;
+
+/** Adds the figures of a moment to the series of a history, and lets the oldest go. */
+export function extend(kept, at, figures) {
+  const { times, series } = kept;
+  if (times.length && at <= times.at(-1)) return;
+  const { age_ms: age, flight_ms: flight } = figures.latency;
+  const values = {
+    records_per_second: figures.records_per_second,
+    bytes_per_second: figures.bytes_per_second,
+    lag: figures.lag,
+    flight_p50_ms: flight?.p50 ?? null,
+    flight_p99_ms: flight?.p99 ?? null,
+    age_p50_ms: age?.p50 ?? null,
+    age_p99_ms: age?.p99 ?? null,
+  };
+  times.push(at);
+  for (const [name, value] of Object.entries(values)) series[name].push(value);
+  if (times.length <= KEPT) return;
+  times.shift();
+  for (const name of Object.keys(values)) series[name].shift();
+}
+
+function take(found) {
+  moment = found;
+  arrivedAt = Date.now();
+  if (past) extend(past, Date.parse(found.at) / 1000, found.total);
+  tell();
+}
+
+/** Follows the stream until `stop`; while it is away, pages are asked as often as they say. */
+export async function start() {
+  if (stream || document.hidden) return;
+  const mine = (stream = new AbortController());
+  while (!mine.signal.aborted) {
+    try {
+      past = await ask("/api/live/history");
+      await read(await open("/api/live/stream", mine.signal));
+    } catch {
+      // It is tried again; pages show meanwhile what they ask for.
+    }
+    await new Promise((done) => setTimeout(done, RETRY));
+  }
+}
+
+export function stop() {
+  stream?.abort();
+  stream = null;
+}
+
+async function read(answer) {
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    text += value;
+    const messages = text.split("\n\n");
+    text = messages.pop();
+    for (const it of messages) {
+      const data = it.split("\n").find((line) => line.startsWith("data: "));
+      if (data) take(JSON.parse(data.slice(6)));
+    }
+  }
+}
+
+// A page that nobody looks at follows nothing.
+document.addEventListener("visibilitychange", () => (document.hidden ? stop() : start()));

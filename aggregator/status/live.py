@@ -1,0 +1,293 @@
+"""The last fifteen minutes by the second, in memory: what the dashboard draws as it happens.
+
+Of each source a fixed number of seconds is kept, so memory does not grow with time.
+"""
+
+import math
+import threading
+from array import array
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from itertools import zip_longest
+
+from aggregator.datapath.connector.reports import bucket_bounds
+from aggregator.model.alike import made_of
+from aggregator.model.values import SourceState
+from aggregator.plan.health.delays import lags, longest_by_source
+from aggregator.status.figures import SourceFigures, percentiles_of
+from aggregator.status.lag import sum_known
+from aggregator.status.live_report import (
+    LiveFigures,
+    LiveFlow,
+    LiveHistory,
+    LiveMoment,
+    LiveSeries,
+    LiveSource,
+)
+from aggregator.status.partition_status import behind_fields
+from aggregator.status.schema import NOT_BEGUN, Latency, Percentiles
+from aggregator.status.view import View
+
+KEPT = 900
+"""Moments that are kept: the engine publishes one a second."""
+RATE_SECONDS = 10.0
+"""Rates of now are over about this time: a second alone shows how reports arrive."""
+SPARKS = 60
+"""Points of a source in the history of all."""
+MOST_FLOWS = 400
+"""With more routes than this their rates are left out of a moment, which each viewer gets."""
+NAN = math.nan
+COLUMNS = tuple(LiveSeries.model_fields)
+
+
+class Recent:
+    """Thread-safe: the engine gives a view about once a second, any thread reads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bounds = bucket_bounds()
+        self._times = array("d", [NAN]) * KEPT
+        self._total = _Ring()
+        self._sources: dict[str, _Ring] = {}
+        self._count = 0
+        self._past: deque[tuple[datetime, Mapping[str, SourceFigures]]] = deque()
+        self._view: View | None = None
+        self._made: LiveMoment | None = None
+
+    def take(self, view: View) -> None:
+        """Note a moment. One that is before the newest, as when the clock is set, begins again."""
+        if view.phase in NOT_BEGUN:
+            return
+        with self._lock:
+            before = self._past[-1] if self._past else None
+            if before is not None and view.at <= before[0]:
+                self._past.clear()
+                self._sources.clear()
+                self._total, self._times, self._count = _Ring(), array("d", [NAN]) * KEPT, 0
+                before = None
+            self._note(view, before)
+            self._view = view
+            self._past.append((view.at, view.figures))
+            while len(self._past) > 2 and _apart(self._past[1][0], view.at) >= RATE_SECONDS:
+                self._past.popleft()
+
+    @property
+    def number(self) -> int:
+        """How many moments there were; it grows by one with each."""
+        return self._count
+
+    def newest(self) -> LiveMoment | None:
+        """The newest moment, None before the first. It is made once, for all who ask."""
+        with self._lock:
+            if self._view is None:
+                return None
+            if self._made is None or self._made.number != self._count:
+                self._made = _moment(self._count, self._view, self._past[0])
+            return self._made
+
+    def history(self, alias: str | None = None) -> LiveHistory:
+        """What is kept: of one source, or with None of all together, with a few points of each."""
+        with self._lock:
+            known = min(self._count, KEPT)
+            times = tuple(round(it, 1) for it in _in_order(self._times, self._count, known))
+            ring = self._total if alias is None else self._sources.get(alias, _Ring())
+            sparks = self._sources if alias is None else {}
+            return LiveHistory(
+                times=times,
+                series=ring.series(self._count, known),
+                sparks={name: it.sparks(self._count, known) for name, it in sparks.items()},
+            )
+
+    def _note(
+        self, view: View, before: tuple[datetime, Mapping[str, SourceFigures]] | None
+    ) -> None:
+        place = self._count % KEPT
+        self._times[place] = view.at.timestamp()
+        old, seconds = ({}, 0.0) if before is None else (before[1], _apart(before[0], view.at))
+        lag = lags(view.positions, view.measured.ends)
+        states = {alias: it.state for alias, it in view.state.sources.items()}
+        self._sources = {it: ring for it, ring in self._sources.items() if it in states}
+        rates: list[tuple[float | None, float | None]] = []
+        for alias, state in states.items():
+            now = view.figures.get(alias, SourceFigures())
+            rates.append(_rates(now, old.get(alias), seconds))
+            figures = _figures(now.latency, state, rates[-1], lag.get(alias))
+            self._sources.setdefault(alias, _Ring()).put(place, figures)
+        live = [it for it, state in states.items() if state is not SourceState.CATCHING_UP]
+        latency = Latency(
+            age_ms=_since(view.figures, old, "age", live, self._bounds),
+            flight_ms=_since(view.figures, old, "flight", tuple(states), self._bounds),
+        )
+        records, bytes_ = (sum_known(it[number] for it in rates) for number in (0, 1))
+        self._total.put(
+            place,
+            _figures(latency, SourceState.RUNNING, (records, bytes_), sum_known(lag.values())),
+        )
+        self._count += 1
+
+
+class _Ring:
+    """The columns of a source, or of all: a number for each kept moment, NaN is unknown."""
+
+    def __init__(self) -> None:
+        self._columns = {name: array("f", [NAN]) * KEPT for name in COLUMNS}
+
+    def put(self, place: int, values: Mapping[str, float | None]) -> None:
+        """Overwrite a place by new values."""
+        for name, column in self._columns.items():
+            value = values[name]
+            column[place] = NAN if value is None else value
+
+    def series(self, count: int, known: int) -> LiveSeries:
+        """All that is kept, the oldest first."""
+        return LiveSeries(
+            **{
+                name: tuple(map(_known, _in_order(column, count, known)))
+                for name, column in self._columns.items()
+            }
+        )
+
+    def sparks(self, count: int, known: int) -> tuple[float | None, ...]:
+        """The mean rates of equal spans of what can be kept, the oldest first."""
+        rates = [NAN] * (KEPT - known)
+        rates += _in_order(self._columns["records_per_second"], count, known)
+        size = KEPT // SPARKS
+        return tuple(_mean(rates[at : at + size]) for at in range(0, KEPT, size))
+
+
+def _in_order(column: Sequence[float], count: int, known: int) -> list[float]:
+    begin = count % KEPT if known == KEPT else 0
+    return [*column[begin:known], *column[:begin]]
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else round(value, 1)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    known = [it for it in values if not math.isnan(it)]
+    return round(sum(known) / len(known), 1) if known else None
+
+
+def _apart(before: datetime, now: datetime) -> float:
+    return (now - before).total_seconds()
+
+
+def _rates(
+    now: SourceFigures, old: SourceFigures | None, seconds: float
+) -> tuple[float | None, float | None]:
+    """Records and bytes per second; unknown where there is nothing to compare with."""
+    if old is None or seconds <= 0 or old.records > now.records:
+        return None, None
+    return (now.records - old.records) / seconds, (now.bytes_ - old.bytes_) / seconds
+
+
+def _figures(
+    latency: Latency,
+    state: SourceState,
+    rates: tuple[float | None, float | None],
+    lag: int | None,
+) -> dict[str, float | None]:
+    """The values of the columns; what was old before it was read has no age to show."""
+    age = None if state is SourceState.CATCHING_UP else latency.age_ms
+    flight = latency.flight_ms
+    return {
+        "records_per_second": rates[0],
+        "bytes_per_second": rates[1],
+        "lag": lag,
+        "flight_p50_ms": flight.p50 if flight is not None else None,
+        "flight_p99_ms": flight.p99 if flight is not None else None,
+        "age_p50_ms": age.p50 if age is not None else None,
+        "age_p99_ms": age.p99 if age is not None else None,
+    }
+
+
+def _since(
+    now: Mapping[str, SourceFigures],
+    old: Mapping[str, SourceFigures],
+    kind: str,
+    aliases: Collection[str],
+    bounds: Sequence[int],
+) -> Percentiles | None:
+    """Percentiles of what some sources have counted since an earlier moment, together."""
+    counts = [0] * (len(bounds) + 1)
+    for alias in aliases:
+        if alias not in now or alias not in old:
+            continue
+        new, was = getattr(now[alias], kind), getattr(old[alias], kind)
+        if new != was:
+            for at, (one, other) in enumerate(zip_longest(new, was, fillvalue=0)):
+                counts[at] += max(0, one - other)
+    return percentiles_of(counts, bounds)
+
+
+def _moment(
+    number: int, view: View, past: tuple[datetime, Mapping[str, SourceFigures]]
+) -> LiveMoment:
+    then, old = past
+    seconds = _apart(then, view.at)
+    lag = lags(view.positions, view.measured.ends)
+    behind = longest_by_source(view.measured.behind)
+    sources = []
+    for alias, life in view.state.sources.items():
+        now = view.figures.get(alias, SourceFigures())
+        records, bytes_ = _rates(now, old.get(alias), seconds)
+        sources.append(
+            LiveSource(
+                alias=alias,
+                state=life.state,
+                records_per_second=records,
+                bytes_per_second=bytes_,
+                lag=lag.get(alias),
+                latency=now.latency,
+                **behind_fields(behind.get(alias)),
+            )
+        )
+    bounds = bucket_bounds()
+    live = [it.alias for it in sources if it.state is not SourceState.CATCHING_UP]
+    total = LiveFigures(
+        records_per_second=sum_known(it.records_per_second for it in sources),
+        bytes_per_second=sum_known(it.bytes_per_second for it in sources),
+        lag=sum_known(it.lag for it in sources),
+        seconds_behind=max(
+            (it.seconds_behind for it in sources if it.seconds_behind is not None), default=None
+        ),
+        seconds_behind_at_least=any(it.seconds_behind_at_least for it in sources),
+        latency=Latency(
+            age_ms=_since(view.figures, old, "age", live, bounds),
+            flight_ms=_since(view.figures, old, "flight", tuple(view.figures), bounds),
+        ),
+    )
+    return made_of(
+        LiveMoment,
+        view,
+        number=number,
+        rate_seconds=round(seconds, 1),
+        total=total,
+        sources=tuple(sources),
+        flows=_flows(view, old, seconds),
+    )
+
+
+def _flows(
+    view: View, old: Mapping[str, SourceFigures], seconds: float
+) -> tuple[LiveFlow, ...] | None:
+    """Records per second from each source into each hub topic; None when they are too many."""
+    routes = view.state.plan.routes if view.state.plan is not None else ()
+    if len(routes) > MOST_FLOWS:
+        return None
+    into = {(it.cluster, it.topic): it.hub_topic for it in routes}
+    sums: dict[tuple[str, str], float] = {}
+    for alias, now in view.figures.items():
+        was = {it.topic: it.records for it in old[alias].copied} if alias in old else None
+        for it in now.copied:
+            topic = into.get((alias, it.topic))
+            if topic is None or was is None or seconds <= 0:
+                continue
+            rate = max(0, it.records - was.get(it.topic, 0)) / seconds
+            sums[alias, topic] = sums.get((alias, topic), 0.0) + rate
+    return tuple(
+        LiveFlow(source=alias, topic=topic, records_per_second=rate)
+        for (alias, topic), rate in sums.items()
+    )
