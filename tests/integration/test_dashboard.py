@@ -84,15 +84,23 @@ def _overview(visitor: Visitor) -> None:
     visitor.until("Frankfurt")
     for title in ("Frankfurt", "Virginia"):
         wait_for(partial(_shows_all, visitor, title), f"all of {title}")
+    # Moments come by the stream, and the flow and the strip follow them.
+    visitor.page.locator("#age").get_by_text("live").wait_for()
+    flow = visitor.page.get_by_role("group", name="The flow")
+    flow.get_by_role("link", name=re.compile("Frankfurt, running, [1-9]")).wait_for()
+    throughput = visitor.page.get_by_role("region", name="Throughput").locator(".value")
+    shown = throughput.inner_text()
+    wait_for(lambda: throughput.inner_text() != shown, "the figures move")
     visitor.check("overview")
-    table = visitor.page.get_by_role("region", name="Sources; age")
+    table = visitor.page.get_by_role("region", name="Sources; rates")
     # On a screen of usual width nothing of it is out of sight.
     assert table.evaluate("it => it.scrollWidth <= it.clientWidth")
     assert visitor.fits(320)
 
 
 def _source_and_topic(visitor: Visitor, topic: str) -> None:
-    visitor.page.get_by_role("link", name="Virginia").first.click()
+    table = visitor.page.get_by_role("region", name="Sources; rates")
+    table.get_by_role("link", name="Virginia").click()
     visitor.page.get_by_role("heading", name="Virginia (us)").wait_for()
     visitor.page.locator("figcaption").get_by_text("Lag in bytes").wait_for()
     visitor.page.get_by_text("Its 3 partitions, and what reads each").click()
@@ -210,12 +218,12 @@ def _others(visitor: Visitor) -> None:
 
 def _shows_all(visitor: Visitor, title: str) -> bool:
     """Its state, its rates, and half, 95 and 99 of a hundred records by their age."""
-    told = r"running.*[1-9][\d,.]* [kM]?B.*\d+ / [\d,]+ / [\d,]+ ms"
+    told = r"running.*[1-9][\d,.]* [kM]?B.*[\d.]+( \w+)? / [\d.]+( \w+)? / [\d.]+ m?s"
     return re.search(told, _row(visitor, title), re.S) is not None
 
 
 def _row(visitor: Visitor, title: str) -> str:
-    table = visitor.page.get_by_role("region", name="Sources; age")
+    table = visitor.page.get_by_role("region", name="Sources; rates")
     return table.get_by_role("row", name=title).first.inner_text()
 
 

@@ -17,7 +17,10 @@ from support.reading import SECONDS
 
 SCREENSHOTS = "AGGREGATOR_SCREENSHOTS"
 """The variable that names the folder of the documentation's images: then these are made anew."""
-SHOWN = ("unreachable-light", "source-light", "topic-dark", "incidents-light")
+SHOWN = (
+    *("overview-light", "overview-dark", "unreachable-light", "source-light", "topic-dark"),
+    "incidents-light",
+)
 """What the documentation shows; of all others only tests keep a picture."""
 ARGUMENTS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),

@@ -16,11 +16,23 @@ export function keepToken(token) {
   sessionStorage.setItem(KEY, token);
 }
 
+function headersOf(accept) {
+  const token = sessionStorage.getItem(KEY);
+  return { accept, ...(token ? { authorization: `Bearer ${token}` } : {}) };
+}
+
+/** An answer that is read as it comes, until `signal` ends it. Throws Refused. */
+export async function open(path, signal) {
+  const headers = headersOf("text/event-stream");
+  const answer = await fetch(path, { headers, cache: "no-store", redirect: "error", signal });
+  if (!answer.ok) throw new Refused(answer.status, `HTTP ${answer.status}`);
+  heard.at = Date.now();
+  return answer;
+}
+
 /** The JSON of an answer. Throws Refused for an error of the API, TypeError when it is away. */
 export async function ask(path, method = "GET", body = undefined) {
-  const headers = { accept: "application/json" };
-  const token = sessionStorage.getItem(KEY);
-  if (token) headers.authorization = `Bearer ${token}`;
+  const headers = headersOf("application/json");
   if (method === "POST") headers["content-type"] = "application/json";
   const answer = await fetch(path, {
     method,

@@ -14,7 +14,8 @@ function built(made, attributes = {}, children = []) {
     if (key === "on") {
       for (const [event, act] of Object.entries(value)) made.addEventListener(event, act);
     } else if (value === true) made.setAttribute(key, "");
-    else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value);
+    else if (value !== null && value !== undefined && value !== false)
+      made.setAttribute(key, value);
   }
   const known = children.flat().filter((it) => it !== null && it !== undefined);
   made.append(...known.map((it) => (it instanceof Node ? it : String(it))));
@@ -39,22 +40,34 @@ export function focusNamed(name) {
 export function table(caption, columns, rows) {
   const kind = (it) => (it === true ? "number" : it || null);
   const titles = columns.map(([title, , of]) =>
-    el("th", { scope: "col", role: "columnheader", class: kind(of) }, title));
-  const cell = (row) => ([title, make, of]) =>
-    el("td", { role: "cell", class: kind(of), "data-title": title }, make(row) ?? "-");
+    el("th", { scope: "col", role: "columnheader", class: kind(of) }, title),
+  );
+  const cell =
+    (row) =>
+    ([title, make, of]) =>
+      el("td", { role: "cell", class: kind(of), "data-title": title }, make(row) ?? "-");
   const body = rows.map((row) => el("tr", { role: "row" }, columns.map(cell(row))));
   // A region that scrolls has to be reached by the keyboard as well.
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    el("table", { role: "table" },
+  return el(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    el(
+      "table",
+      { role: "table" },
       el("caption", {}, caption),
       el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, titles)),
-      el("tbody", { role: "rowgroup" }, body)));
+      el("tbody", { role: "rowgroup" }, body),
+    ),
+  );
 }
 
 /** Names and values side by side; a value is words or an element. */
 export function facts(pairs) {
-  return el("dl", { class: "facts" }, pairs.map(([key, value]) =>
-    el("div", {}, el("dt", {}, key), el("dd", {}, value))));
+  return el(
+    "dl",
+    { class: "facts" },
+    pairs.map(([key, value]) => el("div", {}, el("dt", {}, key), el("dd", {}, value))),
+  );
 }
 
 /** An id: in one piece, cut off where there is no room, and whole when pointed at. */
@@ -64,7 +77,8 @@ const GOOD = ["RUNNING"];
 const WARN = ["CATCHING_UP", "PAUSED", "HELD", "STANDBY", "STARTING", "STOPPING", "DRAINING"];
 
 /** What a state means: "good", "warn" or "bad". */
-export const kindOf = (name) => (GOOD.includes(name) ? "good" : WARN.includes(name) ? "warn" : "bad");
+export const kindOf = (name) =>
+  GOOD.includes(name) ? "good" : WARN.includes(name) ? "warn" : "bad";
 
 export function state(name) {
   return shown(kindOf(name), name.toLowerCase().replace("_", " "));
@@ -72,14 +86,18 @@ export function state(name) {
 
 function shown(kind, word) {
   const sign = { good: "●", warn: "◐", bad: "▲" }[kind];
-  return el("span", { class: `state ${kind}` },
-    el("span", { "aria-hidden": "true" }, `${sign} `), word);
+  return el(
+    "span",
+    { class: `state ${kind}` },
+    el("span", { "aria-hidden": "true" }, `${sign} `),
+    word,
+  );
 }
 
 /** A source of which nothing is copied does not run well, whatever its state is called. */
 export const matchesNothing = (source) => source.state === "RUNNING" && source.topics === 0;
 export const stateOf = (source) =>
-  (matchesNothing(source) ? shown("warn", "no topic matches") : state(source.state));
+  matchesNothing(source) ? shown("warn", "no topic matches") : state(source.state);
 
 const opened = new Set();
 
@@ -87,8 +105,12 @@ export const isOpen = (key) => opened.has(key);
 
 /** What is long is made when it is opened, and stays open while the page is drawn again. */
 export function more(key, summary, make, redraw) {
-  const made = el("details", { open: isOpen(key) },
-    el("summary", {}, summary), isOpen(key) ? make() : null);
+  const made = el(
+    "details",
+    { open: isOpen(key) },
+    el("summary", {}, summary),
+    isOpen(key) ? make() : null,
+  );
   made.addEventListener("toggle", () => {
     if (made.open === isOpen(key)) return;
     if (made.open) opened.add(key);
@@ -100,7 +122,9 @@ export function more(key, summary, make, redraw) {
 
 /** How many partitions are in which state. */
 export function states(counts) {
-  return Object.entries(counts).map(([name, many]) => `${many} ${name.toLowerCase()}`).join(", ");
+  return Object.entries(counts)
+    .map(([name, many]) => `${many} ${name.toLowerCase()}`)
+    .join(", ");
 }
 
 export function moment(text) {

@@ -9,7 +9,12 @@ export function count(value) {
   return value.toLocaleString("en", { maximumFractionDigits: digits });
 }
 
-const THOUSANDS = [["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3]];
+const THOUSANDS = [
+  ["T", 1e12],
+  ["G", 1e9],
+  ["M", 1e6],
+  ["k", 1e3],
+];
 
 export function bytes(value) {
   if (isUnknown(value)) return UNKNOWN;
@@ -28,7 +33,12 @@ export function short(value) {
   return count(value);
 }
 
-const UNITS = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]];
+const UNITS = [
+  ["d", 86_400],
+  ["h", 3600],
+  ["min", 60],
+  ["s", 1],
+];
 
 /** A duration by its two largest units: 850 ms, 1.2 s, 42 s, 3 min 20 s, 4 h 19 min, 12 d. */
 export function seconds(value) {
@@ -52,7 +62,11 @@ export function percentiles(found) {
   if (!found) return "no records";
   const longer = found.longer_from ?? 100;
   if (longer <= 50) return `> ${millis(found.p50)}`;
-  const each = [[50, found.p50], [95, found.p95], [99, found.p99]];
+  const each = [
+    [50, found.p50],
+    [95, found.p95],
+    [99, found.p99],
+  ];
   if (found.p99 < 1000) return `${found.p50} / ${found.p95} / ${found.p99} ms`;
   return each.map(([at, it]) => `${at >= longer ? "> " : ""}${millis(it)}`).join(" / ");
 }
@@ -74,4 +88,5 @@ export function behind(source) {
 }
 
 /** How long ago something was, seen from another moment. */
-export const ago = (then, now) => `${seconds(Math.max(0, (Date.parse(now) - Date.parse(then)) / 1000))} ago`;
+export const ago = (then, now) =>
+  `${seconds(Math.max(0, (Date.parse(now) - Date.parse(then)) / 1000))} ago`;

@@ -1,6 +1,6 @@
 // Live figures: one stream of moments a second, and what on the page follows them.
 
-import { ask, open } from "./api.js";
+import { ask, heard, open } from "./api.js";
 
 const RETRY = 2000;
 const KEPT = 900;
@@ -21,11 +21,10 @@ export function follow(node, update) {
   return node;
 }
 
-/** A page was shown, or what was made for it is not needed: see `follow`. */
-export function settle(isShown) {
-  const begun = [...waiting];
+/** A page was shown: what is in it follows from now on, what is not is forgotten. See `follow`. */
+export function settle() {
+  const begun = [...waiting].filter((it) => it.node.isConnected);
   waiting.clear();
-  if (!isShown) return;
   for (const it of begun) followers.add(it);
   if (moment) for (const it of begun) it.update(moment);
 }
@@ -72,7 +71,7 @@ export function extend(kept, at, figures) {
 
 function take(found) {
   moment = found;
-  arrivedAt = Date.now();
+  arrivedAt = heard.at = Date.now();
   if (past) extend(past, Date.parse(found.at) / 1000, found.total);
   tell();
 }

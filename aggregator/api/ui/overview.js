@@ -1,10 +1,12 @@
-// The overview: many sources, one hub, and what needs a person first.
+// The overview: what needs a person, what flows, how much and how fast, and each source in a row.
 
 import { ask } from "./api.js";
-import { behind, bytes, count, el, latency, seconds, stateOf, table } from "./dom.js";
-
-const name = (source) => source.title || source.alias;
-const link = (source) => el("a", { href: `#/source/${encodeURIComponent(source.alias)}` }, name(source));
+import { el, facts, id, sourceLink, stateOf, table } from "./dom.js";
+import { flow } from "./flow.js";
+import { age, ago, behind, bytes, count, percentiles, seconds } from "./format.js";
+import { follow, history, offer } from "./live.js";
+import { spark } from "./spark.js";
+import { strip } from "./strip.js";
 
 /** How far hub records are in Delta. */
 function landing(tee) {
@@ -12,46 +14,201 @@ function landing(tee) {
   return `${tee.state.toLowerCase()}, ${count(tee.records)} records${behind}`;
 }
 
-/** What the last audit found, and how long ago. */
-function verdict(audit, at) {
+/** What the last audit found, and when. */
+function verdict(audit) {
   if (!audit?.at) return "none yet";
-  const ago = `${seconds((Date.parse(at) - Date.parse(audit.at)) / 1000)} ago`;
-  return el("span", { class: audit.wrong ? "bad" : null }, `${audit.wrong ? "wrong" : audit.not_compared ? "partly" : audit.not_judged ? `well, ${count(audit.not_judged)} not judged` : "all is well"}, ${ago}`);
+  const good = audit.not_judged ? `well, ${count(audit.not_judged)} not judged` : "all is well";
+  const found = audit.wrong ? "wrong" : audit.not_compared ? "partly" : good;
+  return el(
+    "span",
+    { class: audit.wrong ? "bad" : null },
+    `${found}, `,
+    ticking((now, at) => ago(now.audit?.at ?? audit.at, at)),
+  );
+}
+
+/** The newest answers: what follows them is not made again for each. */
+const latest = { now: null, chart: null };
+
+/** Words that change with time, and so are no reason to draw the page again. */
+function ticking(say) {
+  const node = el("span", {});
+  return follow(node, (moment) => {
+    const said = say(latest.now, moment.at > latest.now.at ? moment.at : latest.now.at);
+    if (node.textContent !== said) node.textContent = said;
+  });
+}
+
+const checked = (now, at) => (now.checkpoint_at ? ago(now.checkpoint_at, at) : "none yet");
+const running = (now, at) => seconds((Date.parse(at) - Date.parse(now.started_at)) / 1000);
+
+/** What the overview itself says of now: shown while no live moment has come. */
+function momentOf(now) {
+  const sum = (name) =>
+    now.sources.reduce((all, it) => (it[name] === null ? all : (all ?? 0) + it[name]), null);
+  const known = now.sources.map((it) => it.seconds_behind).filter((it) => it !== null);
+  const total = {
+    records_per_second: sum("records_per_second"),
+    bytes_per_second: sum("bytes_per_second"),
+    lag: sum("lag"),
+    seconds_behind: known.length ? Math.max(...known) : null,
+    seconds_behind_at_least: now.sources.some((it) => it.seconds_behind_at_least),
+    latency: { age_ms: null, flight_ms: null },
+  };
+  return { at: now.at, rate_seconds: 60, total, sources: now.sources, flows: null };
 }
 
 export async function overview() {
-  const now = await ask("/api/overview");
+  const [now, chart] = await Promise.all([ask("/api/overview"), ask("/api/flow")]);
+  Object.assign(latest, { now, chart });
   const all = now.sources;
-  const rate = all.some((it) => it.records_per_second !== null) ? all.reduce((sum, it) => sum + (it.records_per_second ?? 0), 0) : null;
-  const parts = [el("h1", {}, `Sources of ${now.name}`)];
-  if (now.attention.length) {
-    parts.push(el("h2", {}, "Needs a person"), el("ul", { class: "attention" }, now.attention.map((it) => el("li", { class: it.level }, it.source ? [el("a", { href: `#/source/${encodeURIComponent(it.source)}` }, it.source), " "] : [], it.what))));
-  }
+  const parts = [el("h1", {}, `Sources of ${now.name}`), needs(now)];
   if (!all.length) {
-    parts.push(el("p", {}, "No source is configured yet. Add one: aggregator sources add, or POST /connectors."));
+    parts.push(
+      el(
+        "div",
+        { class: "empty" },
+        el("p", { class: "large" }, "No source is configured yet."),
+        el(
+          "p",
+          {},
+          "Add one with ",
+          el("code", {}, "aggregator sources add"),
+          " or ",
+          el("code", {}, "POST /connectors"),
+          ": its topics appear here as soon as they are found.",
+        ),
+      ),
+    );
     return { at: now, parts };
   }
+  offer(momentOf(now));
+  const drawing = chart.links.length ? flow(latest) : null;
+  if (drawing) follow(drawing.node, drawing.update);
   parts.push(
-    el("div", { class: "flow" },
-      el("ul", { "aria-label": "Sources", tabindex: "0" }, all.map((it) => el("li", {}, link(it), stateOf(it), el("span", { class: "soft" }, it.records_per_second === null ? "" : `${count(it.records_per_second)}/s`)))),
-      el("div", { class: "arrow", "aria-hidden": "true" }, "→"),
-      el("div", { class: "hub" }, el("strong", {}, "hub"), el("span", { class: "soft" }, now.hub_cluster_id), el("span", {}, rate === null ? "" : `${count(rate)} records/s`))),
-    table("Sources; age is of half, 95 and 99 of a hundred records when the hub has them", [
-      ["source", link],
-      ["state", stateOf],
-      ["topics", (it) => count(it.topics), true],
-      ["partitions", (it) => count(it.partitions), true],
-      ["records/s", (it) => count(it.records_per_second), true],
-      ["bytes/s", (it) => bytes(it.bytes_per_second), true],
-      ["lag", (it) => (it.lag ? `${count(it.lag)} (${bytes(it.lag_bytes)})` : count(it.lag)), true],
-      ["behind", behind, true],
-      ["age p50 / p95 / p99", latency, true],
-      ["gaps", (it) => count(it.gaps), true],
-      ["quarantined", (it) => count(it.quarantined), true],
-    ], all),
+    strip(),
+    el(
+      "section",
+      { class: "panel", "aria-labelledby": "flow-title" },
+      el(
+        "div",
+        { class: "ends" },
+        el("h2", { id: "flow-title" }, "Sources"),
+        el("p", { class: "soft" }, "records per second"),
+        el("h2", {}, "Topics of the hub"),
+      ),
+      drawing ? drawing.node : el("p", { class: "soft" }, "No topic is copied yet."),
+    ),
+    sources(now),
     el("h2", {}, "Hub"),
-    el("dl", { class: "facts" },
-      [["cluster", now.hub_cluster_id || "unknown"], ["lanes", count(now.lanes)], ["last checkpoint", now.checkpoint_at ? `${seconds((Date.parse(now.at) - Date.parse(now.checkpoint_at)) / 1000)} ago` : "none yet"], ["open gaps", count(now.gaps.open)], ["last audit", verdict(now.audit, now.at)], ...(now.tee ? [["Delta", landing(now.tee)]] : []), ["runs for", seconds((Date.parse(now.at) - Date.parse(now.started_at)) / 1000)], ["version", now.version]]
-        .map(([key, value]) => el("div", {}, el("dt", {}, key), el("dd", {}, value)))));
+    facts([
+      ["cluster", now.hub_cluster_id ? id(now.hub_cluster_id) : "unknown"],
+      ["lanes", count(now.lanes)],
+      ["last checkpoint", ticking(checked)],
+      ["open gaps", count(now.gaps.open)],
+      ["last audit", verdict(now.audit)],
+      ...(now.tee ? [["Delta", ticking((it) => landing(it.tee ?? now.tee))]] : []),
+      ["runs for", ticking(running)],
+      ["version", now.version],
+    ]),
+  );
   return { at: now, parts };
+}
+
+/** What needs a person, first; or that nothing does. */
+function needs(now) {
+  if (!now.attention.length) {
+    return now.sources.length
+      ? el(
+          "p",
+          { class: "calm" },
+          el("span", { "aria-hidden": "true" }, "✓ "),
+          "Nothing needs a person.",
+        )
+      : null;
+  }
+  return el(
+    "section",
+    { "aria-labelledby": "needs" },
+    el("h2", { id: "needs" }, "Needs a person"),
+    el(
+      "ul",
+      { class: "attention" },
+      now.attention.map((it) =>
+        el(
+          "li",
+          { class: it.level },
+          el("span", { class: "sign", "aria-hidden": "true" }, it.level === "error" ? "▲" : "◐"),
+          el("span", {}, it.source ? [sourceLink(it.source), " "] : [], it.what),
+        ),
+      ),
+    ),
+  );
+}
+
+/** A cell that follows its source: `say` gives its words, or an element. */
+function live(alias, say) {
+  const node = el("span", {});
+  return follow(node, (moment) => {
+    const found = moment.sources.find((it) => it.alias === alias);
+    const said = found ? say(found) : "unknown";
+    if (said instanceof Node) {
+      if (node.textContent !== said.textContent) node.replaceChildren(said);
+    } else if (node.textContent !== said) node.textContent = said;
+  });
+}
+
+function sources(now) {
+  const titled = (source) => (it) => stateOf({ state: it.state, topics: source.topics });
+  return table(
+    "Sources; rates of the last seconds; times of half, 95 and 99 of a hundred records of a minute",
+    [
+      ["source", (it) => sourceLink(it.alias, it.title)],
+      ["state", (it) => live(it.alias, titled(it))],
+      ["records/s", (it) => rate(it.alias), true],
+      ["bytes/s", (it) => live(it.alias, (own) => bytes(own.bytes_per_second)), true],
+      ["lag", (it) => live(it.alias, (own) => count(own.lag)), true],
+      ["behind", (it) => live(it.alias, behind), true],
+      ["copying takes", (it) => live(it.alias, (own) => percentiles(own.latency.flight_ms)), true],
+      ["age at the hub", (it) => live(it.alias, age), true],
+      ["topics", (it) => `${count(it.topics)} (${count(it.partitions)} partitions)`],
+      ["issues", issues],
+    ],
+    now.sources,
+  );
+}
+
+function issues(source) {
+  const found = [
+    [source.gaps, "gaps"],
+    [source.quarantined, "quarantined"],
+  ].filter(([many]) => many);
+  if (!found.length) return el("span", { class: "soft" }, "none");
+  return el(
+    "span",
+    { class: "warn" },
+    found.map(([many, what]) => `${count(many)} ${what}`).join(", "),
+  );
+}
+
+/** A rate beside its last fifteen minutes. */
+function rate(alias) {
+  const line = spark();
+  const word = el("span", {});
+  let kept = null;
+  let begun = 0;
+  return follow(el("span", { class: "with-spark" }, line.node, word), (moment) => {
+    const found = moment.sources.find((it) => it.alias === alias);
+    const said = count(found?.records_per_second);
+    if (word.textContent !== said) word.textContent = said;
+    const of = history()?.sparks[alias];
+    if (of && kept?.of !== of) kept = { of, values: [...of] };
+    if (!kept) return;
+    // A point is of fifteen seconds: the newest one follows now.
+    const number = Math.floor(Date.parse(moment.at) / 15_000);
+    if (begun && number > begun) kept.values = [...kept.values.slice(1), null];
+    begun = number;
+    kept.values[kept.values.length - 1] = found?.records_per_second ?? null;
+    line.update(kept.values);
+  });
 }

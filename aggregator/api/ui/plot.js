@@ -1,50 +1,124 @@
-// A plot over time, drawn by uPlot; its newest values stand below it in words.
+// A plot over time, drawn by uPlot; its newest values are above it in words.
 
 import uPlot from "./vendor/uPlot.js";
-import { count, el } from "./dom.js";
+import { el } from "./dom.js";
+import { count } from "./format.js";
 
 /** Hours and minutes in UTC, as in the tables; with seconds where they are less than one apart. */
 const clocks = (moments) => {
-  const end = moments.length > 1 && moments[1] - moments[0] < 60 ? 19 : 16;
-  return moments.map((moment) => new Date(moment * 1000).toISOString().slice(11, end));
+  const apart = moments.length > 1 ? moments[1] - moments[0] : 60;
+  return moments.map((moment) => {
+    const text = new Date(moment * 1000).toISOString();
+    return apart >= 86_400 ? text.slice(5, 10) : text.slice(11, apart < 60 ? 19 : 16);
+  });
 };
 const DASHES = [[], [6, 3], [2, 3]];
-
-const HEIGHT = 180;
-const widthOf = (figure) => Math.max(240, figure.clientWidth);
+const widthOf = (place) => Math.max(180, place.clientWidth);
 
 let shown = [];
 
-/** A plot is as wide as its place, also after somebody has zoomed, or turned the phone. */
+/** A plot is as wide as its place, also after a zoom, or when the phone is turned. */
 const places = new ResizeObserver((changed) => {
-  for (const { target } of changed) shown.find((it) => target.contains(it.root))?.setSize({ width: widthOf(target), height: HEIGHT });
+  for (const { target } of changed) {
+    const found = shown.find((it) => it.root.parentElement === target);
+    if (found && found.width !== widthOf(target)) {
+      found.setSize({ width: widthOf(target), height: found.height });
+    }
+  }
 });
 
-/** Ends the plots of the page before: each listens to the window until then. */
+/** Ends the plots that are in the page no more: each listens to the window until then. */
 export function forgetPlots() {
-  places.disconnect();
-  for (const it of shown) it.destroy();
-  shown = [];
+  const gone = shown.filter((it) => !it.root.isConnected);
+  shown = shown.filter((it) => it.root.isConnected);
+  for (const it of gone) {
+    places.unobserve(it.root.parentElement);
+    it.destroy();
+  }
 }
 
-/** `say` tells a value of it in words, on the axis as well. */
-export function plot(title, at, lines, say = count) {
-  const place = el("div", { "aria-hidden": "true" });
-  const newest = lines.map(([name, values]) => `${name} ${say(values.at(-1))}`).join(", ");
-  const figure = el("figure", {}, el("figcaption", {}, `${title}; newest: ${newest}`), place);
+/**
+ * A plot of lines, each [name, values]. `say` puts a value into words; `sayShort` on the axis.
+ * `update(at, values of each line)` draws other values without making it again.
+ */
+export function plot(title, at, lines, { say = count, axis = say, height = 170, mark } = {}) {
+  const place = el("div", { class: "plot", "aria-hidden": "true" });
+  const swatches = lines.map((_, number) => el("i", { class: `swatch s${number + 1}` }));
+  const words = lines.map(() => el("span", {}));
+  const when = el("span", { class: "soft" });
+  const legend = lines.map(([name], number) =>
+    el("span", { class: "series" }, swatches[number], ` ${name} `, words[number]),
+  );
+  const caption = el("figcaption", {}, el("strong", {}, title), legend, when);
+  const figure = el("figure", {}, caption, place);
+  let data = [at, ...lines.map(([, values]) => values)];
+  let made = null;
+  const tell = (index) => {
+    const number = index ?? data[0].length - 1;
+    for (const [line, word] of words.entries()) {
+      const text = say(data[line + 1][number]);
+      if (word.textContent !== text) word.textContent = text;
+    }
+    when.textContent = index === undefined || index === null ? "" : clocks([data[0][number]])[0];
+  };
+  tell();
   // Its width is known when it is in the page.
   requestAnimationFrame(() => {
-    const color = getComputedStyle(figure).color;
-    const axis = { stroke: color, grid: { stroke: "#88888844" }, ticks: { stroke: "#88888844" } };
     if (!figure.isConnected) return;
-    shown.push(new uPlot({
-      width: widthOf(figure), height: HEIGHT, legend: { show: false }, cursor: { show: false },
-      scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(1, high ?? 1)] } },
-      tzDate: (moment) => uPlot.tzDate(new Date(moment * 1000), "Etc/UTC"),
-      axes: [{ ...axis, space: 75, values: (_, moments) => clocks(moments) }, { ...axis, size: 70, values: (_, numbers) => numbers.map(say) }],
-      series: [{}, ...lines.map(([label], number) => ({ label, stroke: color, width: 2, dash: DASHES[number % DASHES.length], spanGaps: false }))],
-    }, [at, ...lines.map(([, values]) => values)], place));
-    places.observe(figure);
+    const look = { swatches, names: lines.map(([name]) => name), axis, height, mark, tell };
+    made = new uPlot(options(figure, place, look), data, place);
+    shown.push(made);
+    places.observe(place);
   });
-  return figure;
+  const update = (moments, values) => {
+    data = [moments, ...values];
+    made?.setData(data);
+    if (made === null || made.cursor.idx === null || made.cursor.idx === undefined) tell();
+  };
+  return { figure, update };
+}
+
+function options(figure, place, { swatches, names, axis, height, mark, tell }) {
+  const ink = getComputedStyle(figure.querySelector("figcaption")).color;
+  const faint = faded(ink, 0.14);
+  const shared = {
+    stroke: ink,
+    grid: { stroke: faint, width: 1 },
+    ticks: { show: false },
+    font: "11px system-ui",
+  };
+  const colors = swatches.map((it) => getComputedStyle(it).color);
+  return {
+    width: widthOf(place),
+    height,
+    legend: { show: false },
+    cursor: { y: false, drag: { setScale: false, x: false, y: false }, points: { size: 6 } },
+    hooks: { setCursor: [(it) => tell(it.cursor.idx)], draw: mark ? [mark] : [] },
+    scales: {
+      y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(1, (high ?? 1) * 1.05)] },
+    },
+    tzDate: (moment) => uPlot.tzDate(new Date(moment * 1000), "Etc/UTC"),
+    axes: [
+      { ...shared, space: 70, values: (_, moments) => clocks(moments), size: 24 },
+      { ...shared, size: 58, space: 34, values: (_, numbers) => numbers.map(axis) },
+    ],
+    series: [
+      {},
+      ...names.map((label, number) => ({
+        label,
+        stroke: colors[number],
+        width: 1.75,
+        fill: number === 0 ? faded(colors[0], 0.13) : undefined,
+        dash: DASHES[number % DASHES.length],
+        points: { show: false },
+        spanGaps: false,
+      })),
+    ],
+  };
+}
+
+/** A color as it is computed, with another opacity. */
+function faded(color, opacity) {
+  const parts = color.match(/[\d.]+/g) ?? ["128", "128", "128"];
+  return `rgba(${parts.slice(0, 3).join(", ")}, ${opacity})`;
 }

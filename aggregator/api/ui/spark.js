@@ -9,10 +9,18 @@ const HEIGHT = 20;
 export function spark() {
   const line = svg("path", { class: "spark-line" });
   const area = svg("path", { class: "spark-area" });
-  const node = svg("svg", {
-    class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT,
-    "aria-hidden": "true",
-  }, area, line);
+  const node = svg(
+    "svg",
+    {
+      class: "spark",
+      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      width: WIDTH,
+      height: HEIGHT,
+      "aria-hidden": "true",
+    },
+    area,
+    line,
+  );
   const update = (values) => {
     const [outline, filled] = shape(values);
     line.setAttribute("d", outline);

@@ -1,18 +1,20 @@
 // Hub topics: what each source gives to one, how it is at both ends, and the newest records there.
 
 import { ask } from "./api.js";
-import { bytes, count, el, moment, more, seconds, states, table } from "./dom.js";
+import { explained } from "./configs.js";
+import { el, facts, moment, more, sourceLink, states, table, topicLink } from "./dom.js";
+import { bytes, count, seconds } from "./format.js";
 
 const FRESH = 10_000;
-/** What is known of a topic at a cluster, and since when: a cluster that hangs holds up nothing else. */
+/** What is known of a topic at a cluster, and since when: no other waits for one that hangs. */
 const looks = new Map();
 const AT_ONCE = 2;
 const waiting = [];
 let busy = 0;
 
-const link = (topic) => el("a", { href: `#/topic/${encodeURIComponent(topic)}` }, topic);
 /** The beginning of a long text: the whole stands in the JSON. */
-const cut = (text) => (text === null ? "null" : text.length > 300 ? `${text.slice(0, 300)}…` : text);
+const cut = (text) =>
+  text === null ? "null" : text.length > 300 ? `${text.slice(0, 300)}…` : text;
 const YEAR_10000 = 253_402_300_800_000;
 /** A record's time. Producers write micro- and nanoseconds as well, which JavaScript rounds. */
 function written(ms) {
@@ -23,50 +25,91 @@ function written(ms) {
 const rate = (it) => count(it.records_per_second);
 /** Up to when all that its sources acknowledged is there. */
 const complete = (it) => (it.complete_up_to === null ? "unknown" : moment(it.complete_up_to));
-const behind = (it) => (it.seconds_behind === null ? "unknown" : seconds(it.seconds_behind));
+const behind = (it) => seconds(it.seconds_behind);
 
 export async function topics() {
   const now = await ask("/api/hub/topics");
-  return { at: now, parts: [
-    el("h1", {}, "Topics at the hub"),
-    now.topics.length
-      ? table("Rates and lag over all sources of a topic", [
-          ["topic", (it) => link(it.topic)],
-          ["sources", (it) => [...new Set(it.sources.map((side) => side.title || side.source))].join(", ")],
-          ["source partitions", (it) => count(it.partitions), true],
-          ["records/s", rate, true],
-          ["records", (it) => count(it.records), true],
-          ["bytes", (it) => bytes(it.bytes), true],
-          ["lag", (it) => count(it.lag), true],
-          ["lag in bytes", (it) => bytes(it.lag_bytes), true],
-          ["complete up to (UTC)", complete],
-        ], now.topics)
-      : el("p", {}, "Nothing is copied: no source is configured, or none has a topic that matches."),
-  ] };
+  return {
+    at: now,
+    parts: [
+      el("h1", {}, "Topics at the hub"),
+      now.topics.length
+        ? table(
+            "Rates and lag over all sources of a topic",
+            [
+              ["topic", (it) => topicLink(it.topic)],
+              [
+                "sources",
+                (it) =>
+                  [...new Set(it.sources.map((side) => side.title || side.source))].join(", "),
+              ],
+              ["source partitions", (it) => count(it.partitions), true],
+              ["records/s", rate, true],
+              ["records", (it) => count(it.records), true],
+              ["bytes", (it) => bytes(it.bytes), true],
+              ["lag", (it) => count(it.lag), true],
+              ["lag in bytes", (it) => bytes(it.lag_bytes), true],
+              ["complete up to (UTC)", complete],
+            ],
+            now.topics,
+          )
+        : el(
+            "p",
+            {},
+            "Nothing is copied: no source is configured, or none has a topic that matches.",
+          ),
+    ],
+  };
 }
 
 export async function topic(name, redraw) {
-  const [now, it] = await Promise.all([ask("/api/overview"), ask(`/api/hub/topics/${encodeURIComponent(name)}`)]);
-  const sides = [[null, name, "the hub"], ...it.sources.map((side) => [side.source, side.topic, side.title || side.source])];
-  const found = sides.map(([source, topic, title]) => ({ title, topic, ...look(source, topic, redraw) }));
-  return { at: now, parts: [
-    el("h1", {}, name),
-    el("dl", { class: "facts" }, [["records/s", rate(it)], ["records since the start", count(it.records)], ["bytes", bytes(it.bytes)], ["lag", count(it.lag)], ["lag in bytes", bytes(it.lag_bytes)], ["complete up to (UTC)", complete(it)]].map(([key, value]) => el("div", {}, el("dt", {}, key), el("dd", {}, value)))),
-    it.held_up ? el("p", { class: "warn" }, `It is complete no further, because ${it.held_up}.`) : null,
-    table("What goes into it", [
-      ["source", (side) => el("a", { href: `#/source/${encodeURIComponent(side.source)}` }, side.title || side.source)],
-      ["its topic", (side) => side.topic],
-      ["partitions", (side) => count(side.partitions), true],
-      ["states", (side) => states(side.states)],
-      ["records/s", rate, true],
-      ["records", (side) => count(side.records), true],
-      ["lag", (side) => count(side.lag), true],
-      ["lag in bytes", (side) => bytes(side.lag_bytes), true],
-      ["behind", behind, true],
-    ], it.sources),
-    differences(found),
-    ...found.flatMap((it) => side(it, redraw)),
-  ] };
+  const [now, it] = await Promise.all([
+    ask("/api/overview"),
+    ask(`/api/hub/topics/${encodeURIComponent(name)}`),
+  ]);
+  const sides = [
+    [null, name, "the hub"],
+    ...it.sources.map((side) => [side.source, side.topic, side.title || side.source]),
+  ];
+  const found = sides.map(([source, topic, title]) => ({
+    title,
+    topic,
+    ...look(source, topic, redraw),
+  }));
+  return {
+    at: now,
+    parts: [
+      el("h1", {}, name),
+      facts([
+        ["records/s, of the last minute", rate(it)],
+        ["records since the start", count(it.records)],
+        ["bytes", bytes(it.bytes)],
+        ["lag", count(it.lag)],
+        ["lag in bytes", bytes(it.lag_bytes)],
+        ["complete up to (UTC)", complete(it)],
+      ]),
+      it.held_up
+        ? el("p", { class: "warn" }, `It is complete no further, because ${it.held_up}.`)
+        : null,
+      table(
+        "What goes into it",
+        [
+          ["source", (side) => sourceLink(side.source, side.title)],
+          ["its topic", (side) => side.topic],
+          ["partitions", (side) => count(side.partitions), true],
+          ["states", (side) => states(side.states)],
+          ["records/s", rate, true],
+          ["records", (side) => count(side.records), true],
+          ["lag", (side) => count(side.lag), true],
+          ["lag in bytes", (side) => bytes(side.lag_bytes), true],
+          ["behind", behind, true],
+        ],
+        it.sources,
+      ),
+      differences(found),
+      ...found.flatMap((it) => side(it, redraw)),
+    ],
+  };
 }
 
 function look(source, topic, redraw) {
@@ -107,7 +150,15 @@ function differences(found) {
     ...names.map((name) => [name, (side) => side.facts.configs[name]]),
   ].filter(([, value]) => new Set(answered.map(value)).size > 1);
   if (answered.length < 2 || !rows.length) return null;
-  return table("Where they differ", [["config", ([name]) => name], ...answered.map((side) => [`at ${side.title}`, ([, value]) => value(side), "text"])], rows);
+  return table(
+    "Where they differ",
+    [
+      ["config", ([name]) => name],
+      ...answered.map((side) => [`at ${side.title}`, ([, value]) => value(side), "text"]),
+      ["what that means", ([name]) => explained(name), "text"],
+    ],
+    rows,
+  );
 }
 
 function side({ title, topic, facts, error }, redraw) {
@@ -116,30 +167,59 @@ function side({ title, topic, facts, error }, redraw) {
   if (!facts) return [head, away ?? el("p", { class: "soft" }, "It is being asked.")];
   const held = facts.partitions.reduce((sum, it) => sum + it.latest - it.earliest, 0);
   return [
-    head, away,
-    more(`logs of ${topic} at ${title}`, `${count(facts.partitions.length)} partitions hold ${count(held)} offsets.`, () => ends(title, facts.partitions), redraw),
+    head,
+    away,
+    more(
+      `logs of ${topic} at ${title}`,
+      `${count(facts.partitions.length)} partitions hold ${count(held)} offsets.`,
+      () => ends(title, facts.partitions),
+      redraw,
+    ),
     ...facts.notes.map((note) => el("p", { class: "warn" }, note)),
     facts.records.length
-      ? table(`The newest records at ${title}`, [
-          ["at (UTC)", (it) => written(it.timestamp_ms)],
-          ["partition", (it) => it.partition, true],
-          ["offset", (it) => it.offset, true],
-          ["key", (it) => cut(it.key), "text"],
-          ["value", (it) => (it.problem ? `${cut(it.value)}\n${it.problem}` : cut(it.value)), "text"],
-          ["read as", (it) => (it.value_schema === null ? it.value_format : `${it.value_format} ${it.value_schema}`)],
-          ["bytes", (it) => bytes(it.value_bytes), true],
-          ["headers", (it) => it.headers.map((header) => `${header.name}: ${header.value ?? "null"}`).join("\n"), "text"],
-        ], facts.records)
+      ? table(
+          `The newest records at ${title}`,
+          [
+            ["at (UTC)", (it) => written(it.timestamp_ms)],
+            ["partition", (it) => it.partition, true],
+            ["offset", (it) => it.offset, true],
+            ["key", (it) => cut(it.key), "text"],
+            [
+              "value",
+              (it) => (it.problem ? `${cut(it.value)}\n${it.problem}` : cut(it.value)),
+              "text",
+            ],
+            [
+              "read as",
+              (it) =>
+                it.value_schema === null
+                  ? it.value_format
+                  : `${it.value_format} ${it.value_schema}`,
+            ],
+            ["bytes", (it) => bytes(it.value_bytes), true],
+            [
+              "headers",
+              (it) =>
+                it.headers.map((header) => `${header.name}: ${header.value ?? "null"}`).join("\n"),
+              "text",
+            ],
+          ],
+          facts.records,
+        )
       : el("p", { class: "soft" }, "None of its newest offsets holds a record."),
   ];
 }
 
 /** What each log holds: from its first offset up to the next that it will give. */
 function ends(title, partitions) {
-  return table(`The logs at ${title}`, [
-    ["partition", (it) => it.partition, true],
-    ["first offset", (it) => count(it.earliest), true],
-    ["log end", (it) => count(it.latest), true],
-    ["offsets", (it) => count(it.latest - it.earliest), true],
-  ], partitions);
+  return table(
+    `The logs at ${title}`,
+    [
+      ["partition", (it) => it.partition, true],
+      ["first offset", (it) => count(it.earliest), true],
+      ["log end", (it) => count(it.latest), true],
+      ["offsets", (it) => count(it.latest - it.earliest), true],
+    ],
+    partitions,
+  );
 }

@@ -1,0 +1,74 @@
+// The partitions of a source as a map: a square each, by how far behind it is.
+
+import { el } from "./dom.js";
+import { behind, count } from "./format.js";
+import { follow } from "./live.js";
+
+/** The steps of the map: class, words, and what belongs to it. The first that fits counts. */
+const STEPS = [
+  ["h-off", "not read", (row) => row.state !== "RUNNING"],
+  ["h-none", "unknown", (row) => row.lag === null],
+  ["h0", "at the end, or less than 10 s behind", (row) => (row.seconds_behind ?? 0) < 10],
+  ["h1", "up to a minute behind", (row) => row.seconds_behind < 60],
+  ["h2", "up to an hour behind", (row) => row.seconds_behind < 3600],
+  ["h3", "more than an hour behind", () => true],
+];
+
+const stepOf = (row) => STEPS.find(([, , fits]) => fits(row));
+
+let newest = [];
+
+/** The map, topic by topic, with a legend that counts each step; rows of later calls replace it. */
+export function heat(rows) {
+  newest = rows;
+  if (!rows.length) return null;
+  let drawn = null;
+  const node = el("figure", { class: "heat" });
+  return follow(node, () => {
+    if (drawn === newest) return;
+    drawn = newest;
+    node.replaceChildren(...map(drawn));
+  });
+}
+
+function map(rows) {
+  const used = STEPS.map((step) => [step, rows.filter((it) => stepOf(it) === step).length]).filter(
+    ([, many]) => many,
+  );
+  const words = used.map(([[, word], many]) => `${count(many)} ${word}`);
+  return [
+    el(
+      "figcaption",
+      {},
+      used.map(([[name]], number) =>
+        el("span", { class: "series" }, el("i", { class: `cell ${name}` }), ` ${words[number]}`),
+      ),
+    ),
+    el(
+      "div",
+      { role: "img", "aria-label": `Partitions: ${words.join("; ")}` },
+      [...grouped(rows)].map(([topic, own]) =>
+        el(
+          "div",
+          { class: "heat-row" },
+          el("span", { class: "heat-name", title: topic }, topic),
+          el("div", { class: "cells" }, own.map(square)),
+        ),
+      ),
+    ),
+  ];
+}
+
+const square = (row) =>
+  el("i", {
+    class: `cell ${stepOf(row)[0]}`,
+    title:
+      `${row.topic}-${row.partition}: ${row.state.toLowerCase()}, lag ${count(row.lag)}, ` +
+      `${behind(row)} behind${row.reason ? `; ${row.reason}` : ""}`,
+  });
+
+function grouped(rows) {
+  const found = new Map();
+  for (const it of rows) found.set(it.topic, [...(found.get(it.topic) ?? []), it]);
+  return found;
+}
