@@ -9,6 +9,7 @@ from aggregator.api.incidents import Incidents
 from aggregator.api.instance import Here
 from aggregator.api.permissions import CallerError
 from aggregator.features.dedup.duplicates import DroppedReport
+from aggregator.features.peek.read_topic import Start
 from aggregator.features.peek.topic_report import TopicLook
 from aggregator.features.quarantine.ledger import Filter
 from aggregator.features.quarantine.quarantined import QuarantineReport
@@ -184,7 +185,26 @@ def look(
     here: Here,
     topic: str,
     source: Annotated[str | None, Query(description="at this source; without: the hub")] = None,
-    records: Annotated[int, Query(ge=0, le=100, description="the newest")] = 5,
+    records: Annotated[int, Query(ge=0, le=100, description="how many")] = 5,
+    partition: Annotated[int | None, Query(ge=0, description="only of this one")] = None,
+    offset: Annotated[
+        int | None, Query(ge=0, description="from here on in each partition, not the newest")
+    ] = None,
+    at: Annotated[
+        str | None, Query(description="from this time on: a duration ago, or an ISO time")
+    ] = None,
 ) -> TopicLook:
-    """A topic as it is now: configs, what its logs hold, its newest records with headers."""
-    return here.desk.look(here.status(), source, topic, records)
+    """A topic as it is now: configs, what its logs hold, and records with headers.
+
+    Those are the newest, the newest first; or from an offset or a time on, the oldest first.
+    """
+    start = None
+    if offset is not None:
+        start = Start(offset=offset)
+    elif at is not None:
+        try:
+            begin = moment_of(at, datetime.now(UTC))
+        except ValueError as error:
+            raise CallerError(400, str(error)) from error
+        start = Start(at_ms=int(begin.timestamp() * 1000))
+    return here.desk.look(here.status(), source, topic, records, partition=partition, start=start)

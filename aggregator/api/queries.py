@@ -13,7 +13,7 @@ from aggregator.engine.control.command_queue import NotReadyError
 from aggregator.engine.control.commands import Control
 from aggregator.features.dedup.duplicates import DroppedReport, dropped_report
 from aggregator.features.gaps.accept import accept_gaps, load_gaps
-from aggregator.features.peek.read_topic import AbsentError, look_at
+from aggregator.features.peek.read_topic import AbsentError, Start, look_at
 from aggregator.features.peek.topic_report import TopicLook
 from aggregator.features.quarantine.ledger import Filter, Ledger
 from aggregator.features.quarantine.quarantined import (
@@ -146,8 +146,19 @@ class Desk:
         config = self._control.config
         return read_events(config, month, now, kind=RECOVERING, limit=INCIDENTS).events
 
-    def look(self, status: Status, source: str | None, topic: str, records: int) -> TopicLook:
+    def look(
+        self,
+        status: Status,
+        source: str | None,
+        topic: str,
+        records: int,
+        *,
+        partition: int | None = None,
+        start: Start | None = None,
+    ) -> TopicLook:
         """A topic as it is now at a source, or with None at the hub; only one that is copied.
+
+        Its records are the newest, or those from `start` on, of one partition or of all.
 
         A cluster that does not answer is reported as such. Raises CallerError for a topic that is
         not copied, or is not there, NotReadyError while many others look.
@@ -163,7 +174,8 @@ class Desk:
         if not self._looks.acquire(blocking=False):
             raise NotReadyError(f"{LOOKS} look at topics already: try again in a moment")
         try:
-            return look_at(self._control.config, source, topic, records)
+            config = self._control.config
+            return look_at(config, source, topic, records, partition=partition, start=start)
         except AbsentError as error:
             raise CallerError(404, str(error)) from error
         except ClusterError as error:

@@ -207,7 +207,7 @@ def _audit(visitor: Visitor) -> None:
 
 def _others(visitor: Visitor) -> None:
     for fragment, heading in (
-        ("events", "Events"),
+        ("events", "Timeline"),
         ("topics", "Topics at the hub"),
         ("config", "The config in effect"),
     ):
@@ -312,6 +312,14 @@ def test_looks_and_decisions_are_refused_where_there_is_nothing(
         assert [it["value"] for it in look["records"]] == ["v8", "v7", "v6"]
         ends = end_offsets(source_a.bootstrap_servers, topic)
         assert {it["partition"]: it["latest"] for it in look["partitions"]} == ends
+        at = f"{url}/topics/{topic}/look?source=eu"
+        _, all_of_them = ask("GET", f"{at}&records=100&at=1h")
+        assert [it["value"] for it in all_of_them["records"]] == [f"v{n}" for n in range(9)]
+        number = all_of_them["records"][0]["partition"]
+        _, some = ask("GET", f"{at}&records=2&partition={number}&offset=3")
+        assert [it["offset"] for it in some["records"]] == [3, 4]
+        assert ask("GET", f"{at}&at=soon")[0] == 400
+        assert ask("GET", f"{at}&partition=2")[0] == 404
         _, look = ask("GET", f"{url}/topics/{topic}/look?records=1")
         (record,) = look["records"]
         assert record["origin"].startswith(f"eu/{topic}-") and record["key"] == "k"

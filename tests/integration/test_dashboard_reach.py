@@ -26,7 +26,7 @@ PAGES = {
     "topics": "Topics at the hub",
     "topic/hub.t0": "hub.t0",
     "incidents": "Gaps, quarantine, recoveries and audits",
-    "events": "Events of the last seven days",
+    "events": "Timeline",
     "config": "The config in effect",
 }
 ZOOMED, PHONE = 320, 390

@@ -14,7 +14,7 @@ from aggregator.config import load_text
 from aggregator.extras.embedded.topics import NewRecord
 from aggregator.features.peek.decode_value import MOST_BYTES, decode, shown
 from aggregator.features.peek.interpret import Interpreter
-from aggregator.features.peek.read_topic import MOST_PARTITIONS, tails
+from aggregator.features.peek.read_topic import MOST_PARTITIONS, heads, tails
 from aggregator.features.quarantine.records import parse
 from aggregator.kafka.registry import Schema
 from aggregator.model.values import OffsetRange, Raw, TopicPartition
@@ -44,6 +44,17 @@ def test_bytes_are_told_as_text_where_they_are_text(content: bytes, text: str) -
 
 def test_what_is_cut_off_in_the_midst_of_a_character_is_still_text() -> None:
     assert shown(b"a" * (MOST_BYTES - 1) + "ü".encode(), MOST_BYTES) == "a" * (MOST_BYTES - 1) + "…"
+
+
+def test_reading_from_an_offset_begins_where_its_log_does_and_ends_with_it() -> None:
+    logs = {TopicPartition("t", number): OffsetRange(10, 100) for number in range(4)}
+    begins = {TopicPartition("t", number): at for number, at in enumerate((5, 50, 100))}
+    assert heads(logs, {**begins, TopicPartition("t", 9): 1}) == {
+        TopicPartition("t", 0): OffsetRange(10, 100),
+        TopicPartition("t", 1): OffsetRange(50, 100),
+    }
+    many = {TopicPartition("t", number): OffsetRange(0, 9) for number in range(1_000)}
+    assert len(heads(many, dict.fromkeys(many, 3))) == MOST_PARTITIONS
 
 
 def test_a_tail_reaches_no_further_back_than_its_log_and_an_empty_log_has_none() -> None:

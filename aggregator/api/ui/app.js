@@ -1,15 +1,17 @@
 // Which page is shown, and that it stays fresh; says when data is old or there is no answer.
 
+import { config } from "./config.js";
 import { Refused, heard, keepToken } from "./api.js";
 import { askToken } from "./dialog.js";
 import { el, focusNamed, named, state } from "./dom.js";
 import { seconds } from "./format.js";
 import { incidents } from "./incidents.js";
-import { config, events } from "./lists.js";
 import * as live from "./live.js";
 import { overview } from "./overview.js";
 import { forgetPlots } from "./plot.js";
+import { records } from "./records.js";
 import { source } from "./source.js";
+import { timeline } from "./timeline.js";
 import { topic, topics } from "./topic.js";
 
 const OLD = 10;
@@ -22,8 +24,9 @@ const PAGES = {
   topics: [topics, 5000],
   topic: [topic, 10_000],
   incidents: [incidents, 10_000],
-  events: [events, 5000],
+  events: [timeline, 5000],
   config: [config, 60_000],
+  records: [records, 60_000],
   source: [source, 5000],
 };
 let timer;
@@ -114,7 +117,7 @@ async function nowhere() {
 
 function mark(page) {
   document.title = `${main.querySelector("h1")?.textContent ?? "aggregator"} · ${newest?.name ?? ""}`;
-  const own = { source: "", topic: "topics" }[page] ?? page;
+  const own = { source: "", topic: "topics", records: "topics" }[page] ?? page;
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash === `#/${own}`) link.setAttribute("aria-current", own === page ? "page" : "true");
     else link.removeAttribute("aria-current");

@@ -45,50 +45,102 @@ const PLOTS = [
 ];
 
 const FRESH = 30_000;
-/** What is known: of which source and range, when it was asked for, its seconds and its rows. */
-let known = { key: "", at: 0, live: null, rows: [] };
+/** What is known: of which source and range, when it was asked for, its seconds, rows, events. */
+let known = { key: "", at: 0, live: null, rows: [], events: [] };
 
-/** Asks for the rows and the seconds of a source that the chosen range needs, once in a while. */
+/** What happened in the chosen range, the oldest first; and why newer events are not kept. */
+export const past = () => known;
+
+/** Asks for what the chosen range of a source needs, once in a while; of all where it is null. */
 export async function learn(alias) {
   const [name, span, step] = range;
   const key = JSON.stringify([alias, name]);
-  if (known.key === key && Date.now() - known.at < FRESH) return;
-  const of = `source=${encodeURIComponent(alias)}`;
-  const [live, stored] = await Promise.all([
-    ask(`/api/live/history?${of}`),
-    step === null ? null : ask(`/api/history?since=${span}s&step=${step}&${of}`),
+  const isFresh = known.key === key && Date.now() - known.at < FRESH;
+  const of = alias === null ? "" : `&source=${encodeURIComponent(alias)}`;
+  const [live, stored, { events, failing }] = await Promise.all([
+    isFresh ? null : ask(`/api/live/history?${of.slice(1)}`),
+    isFresh || step === null ? null : ask(`/api/history?since=${span}s&step=${step}${of}`),
+    ask(`/api/events?since=${span}s&limit=200${of}`),
   ]);
-  known = { key, at: Date.now(), live, rows: stored?.rows ?? [] };
+  if (isFresh) {
+    Object.assign(known, { events, failing });
+    return;
+  }
+  const rows = alias === null ? together(stored?.rows ?? []) : (stored?.rows ?? []);
+  known = { key, at: Date.now(), live, rows, events, failing };
+}
+
+const SUMS = ["records", "bytes", "lag", "lag_bytes"];
+const WORST = ["seconds_behind", "flight_p50_ms", "flight_p99_ms", "age_p50_ms", "age_p99_ms"];
+
+/** The rows of all sources of each span as one: counts are added up, of times the worst counts. */
+function together(rows) {
+  const spans = new Map();
+  const joined = (one, other, join) =>
+    one === null || other === null ? (one ?? other) : join(one, other);
+  for (const row of rows) {
+    const sum = spans.get(row.at);
+    if (!sum) {
+      spans.set(row.at, { ...row });
+      continue;
+    }
+    for (const name of SUMS) sum[name] = joined(sum[name], row[name], (it, and) => it + and);
+    for (const name of WORST) sum[name] = joined(sum[name], row[name], Math.max);
+  }
+  return [...spans.values()];
 }
 
 /** The plots, with the choice of a range above them. They follow live moments. */
 export function history(alias, redraw) {
-  const head = el("div", { class: "heading" }, el("h2", {}, "History (UTC)"), choice(redraw));
+  const marks = [el("i", { class: "tick warn" }), el("i", { class: "tick bad" })];
+  const head = el(
+    "div",
+    { class: "heading" },
+    el("h2", {}, "History (UTC)"),
+    choice(redraw),
+    el("p", { class: "soft legend" }, marks[0], " warning ", marks[1], " error"),
+  );
   if (!known.rows.length && !known.live.times.length) {
-    return [
-      head,
-      el(
-        "p",
-        { class: "soft" },
-        "A row a minute is kept, and each second in memory; there is none yet.",
-      ),
-    ];
+    const why = "A row a minute is kept, and each second in memory; there is none yet.";
+    return el("section", {}, head, el("p", { class: "soft" }, why));
   }
   const made = PLOTS.filter(
     ([, lines]) => range[2] !== null || lines.every(([, , name]) => name !== null),
-  ).map(onePlot);
+  ).map((it) => onePlot(it, marks));
   const place = el(
     "div",
     { class: "plots" },
     made.map((it) => it.figure),
   );
   follow(place, (moment) => {
-    const found = moment.sources.find((it) => it.alias === alias);
+    const found = alias === null ? moment.total : moment.sources.find((it) => it.alias === alias);
     if (!found || !isLive()) return;
     extend(known.live, Date.parse(moment.at) / 1000, found);
     for (const it of made) it.refresh();
   });
-  return [head, place];
+  return el("section", {}, head, place);
+}
+
+/** Draws a line for each event of these levels into a plot. */
+function marked(drawn, [warning, error]) {
+  const colors = {
+    warning: getComputedStyle(warning).color,
+    error: getComputedStyle(error).color,
+  };
+  const { ctx, bbox } = drawn;
+  ctx.save();
+  ctx.lineWidth = devicePixelRatio;
+  for (const it of known.events) {
+    const x = drawn.valToPos(Date.parse(it.at) / 1000, "x", true);
+    if (!colors[it.level] || x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.strokeStyle = colors[it.level];
+    ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
 }
 
 /** The values of a plot: rows of the tables as far as there are no seconds of it. */
@@ -104,11 +156,12 @@ function dataOf(lines) {
   ];
 }
 
-function onePlot([title, lines, say, axis]) {
+function onePlot([title, lines, say, axis], marks) {
   const [at, values] = dataOf(lines);
   const all = lines.map(([name], number) => [name, values[number]]);
-  const drawn = plot(title, at, all, { say: orNone(say), axis, height: 150 });
-  return { figure: drawn.figure, refresh: () => drawn.update(...dataOf(lines)) };
+  const mark = (drawn) => marked(drawn, marks);
+  const made = plot(title, at, all, { say: orNone(say), axis, height: 150, mark });
+  return { figure: made.figure, refresh: () => made.update(...dataOf(lines)) };
 }
 
 function choice(redraw) {

@@ -12,6 +12,8 @@ const clocks = (moments) => {
     return apart >= 86_400 ? text.slice(5, 10) : text.slice(11, apart < 60 ? 19 : 16);
   });
 };
+/** Lines of more points than this are too dense for dashes: their colors tell them apart. */
+const DENSE = 200;
 const DASHES = [[], [6, 3], [2, 3]];
 const widthOf = (place) => Math.max(180, place.clientWidth);
 
@@ -65,7 +67,7 @@ export function plot(title, at, lines, { say = count, axis = say, height = 170, 
   // Its width is known when it is in the page.
   requestAnimationFrame(() => {
     if (!figure.isConnected) return;
-    const look = { swatches, names: lines.map(([name]) => name), axis, height, mark, tell };
+    const look = { dashed: at.length <= DENSE, swatches, names: lines.map(([name]) => name), axis, height, mark, tell };
     made = new uPlot(options(figure, place, look), data, place);
     shown.push(made);
     places.observe(place);
@@ -78,7 +80,7 @@ export function plot(title, at, lines, { say = count, axis = say, height = 170, 
   return { figure, update };
 }
 
-function options(figure, place, { swatches, names, axis, height, mark, tell }) {
+function options(figure, place, { dashed, swatches, names, axis, height, mark, tell }) {
   const ink = getComputedStyle(figure.querySelector("figcaption")).color;
   const faint = faded(ink, 0.14);
   const shared = {
@@ -109,7 +111,7 @@ function options(figure, place, { swatches, names, axis, height, mark, tell }) {
         stroke: colors[number],
         width: 1.75,
         fill: number === 0 ? faded(colors[0], 0.13) : undefined,
-        dash: DASHES[number % DASHES.length],
+        dash: dashed ? DASHES[number % DASHES.length] : [],
         points: { show: false },
         spanGaps: false,
       })),

@@ -64,7 +64,7 @@ export async function source(alias, redraw) {
         () => partitions(each.rows),
         redraw,
       ),
-      ...history(alias, redraw),
+      history(alias, redraw),
     ],
   };
 }

@@ -80,6 +80,12 @@ export async function topic(name, redraw) {
     at: now,
     parts: [
       el("h1", {}, name),
+      el(
+        "p",
+        { class: "lead" },
+        el("a", { href: `#/records/${encodeURIComponent(name)}` }, "Look for records"),
+        " at the hub or at a source: by offset, time, key or header.",
+      ),
       facts([
         ["records/s, of the last minute", rate(it)],
         ["records since the start", count(it.records)],

@@ -4,9 +4,12 @@ import heapq
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer
 
 from aggregator.config.mask import mask_text
-from aggregator.config.schema import ClusterConfig, Config
+from aggregator.config.schema import Config
 from aggregator.features.peek.decode_value import MOST_BYTES
 from aggregator.features.peek.interpret import Interpreter
 from aggregator.features.peek.topic_report import LogSpan, PeekedRecord, TopicLook
@@ -39,6 +42,31 @@ def tails(
     }
 
 
+def heads(
+    logs: Mapping[TopicPartition, OffsetRange], begins: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, OffsetRange]:
+    """Where to read for the first records from these offsets on; nothing of what is beyond a log.
+
+    An offset that is deleted leads to the first one that is left. A partition without an offset is
+    left out.
+    """
+    found = {
+        tp: OffsetRange(max(logs[tp].earliest, begin), logs[tp].latest)
+        for tp, begin in sorted(begins.items())
+        if tp in logs
+    }
+    filled = [(tp, it) for tp, it in found.items() if it.earliest < it.latest]
+    return dict(filled[:MOST_PARTITIONS])
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where to read from: an offset of each partition, or else the first record of a time."""
+
+    offset: int | None = None
+    at_ms: int | None = None
+
+
 SECONDS = 5.0
 """The caller waits for the answer."""
 LEAST_SECONDS = 0.5
@@ -59,12 +87,14 @@ def look_at(
     *,
     partition: int | None = None,
     most: int | None = MOST_BYTES,
+    start: Start | None = None,
 ) -> TopicLook:
-    """The topic at a source, or with None at the hub, with `most` of its newest records.
+    """The topic at a source, or with None at the hub, with some of its newest records.
 
-    With `partition` of that one alone; what they say is cut off after `most` bytes. Only reads;
-    joins no group. What cannot be read of it is a note. Raises ClusterError when the
-    cluster does not answer in time, AbsentError when it has no such topic.
+    With `start` the first ones from there on, the oldest first. With `partition` of that one alone;
+    what they say is cut off after `most` bytes. Only reads; joins no group. What cannot be read of
+    it is a note. Raises ClusterError when the cluster does not answer in time, AbsentError when it
+    has no such topic.
     """
     cluster = HUB if source is None else source
     deadline = time.monotonic() + min(SECONDS, config.supervision.connect_timeout)
@@ -76,11 +106,14 @@ def look_at(
         wanted = range(facts.partitions) if partition is None else (partition,)
         names = [TopicPartition(topic, number) for number in wanted]
         logs = admin.offsets(names, _left(deadline))
+        windows = _windows(admin, logs.ranges, records, start, deadline)
     remarks = [*notes, *(f"{tp}: {why}" for tp, why in logs.failed.items())]
     found: list[PeekedRecord] = []
-    if records and logs.ranges:
+    if records and windows:
         read = config.hub if source is None else config.sources[source]
-        raws, more = _newest(cluster, read, logs.ranges, records, deadline)
+        settings = {**reader_settings(read, "aggregator-look"), **SMALL}
+        with closing(open_consumer(cluster, settings)) as consumer:
+            raws, more = _read(consumer, windows, records, start, deadline)
         remarks += more
         interpreter = Interpreter(config, source, topic, most)
         found = [interpreter.show(number, raw) for number, raw in raws]
@@ -112,38 +145,57 @@ def _describe(
     return facts, described.effective.get(topic, {}), described.notes
 
 
-def _newest(
-    alias: str,
-    cluster: ClusterConfig,
+def _windows(
+    admin: ClusterAdmin,
     logs: Mapping[TopicPartition, OffsetRange],
     records: int,
+    start: Start | None,
+    deadline: float,
+) -> dict[TopicPartition, OffsetRange]:
+    if start is None:
+        return tails(logs, records)
+    if start.offset is not None:
+        return heads(logs, dict.fromkeys(logs, start.offset))
+    return heads(logs, admin.offsets_at(start.at_ms or 0, logs, _left(deadline)))
+
+
+def _read(
+    consumer: Consumer,
+    wanted: Mapping[TopicPartition, OffsetRange],
+    records: int,
+    start: Start | None,
     deadline: float,
 ) -> tuple[list[tuple[int, Raw]], list[str]]:
-    """The newest records by their timestamps, with their partitions; and what could not be read."""
-    wanted = tails(logs, records)
+    """The newest records of these ranges, or with a start the first ones, by their timestamps.
+
+    Each with its partition; and what could not be read.
+    """
+    sign = 1 if start is None else -1
     # No more of them than are wanted: values may be large.
     found: list[tuple[int, int, int, Raw]] = []
+    counts = dict.fromkeys(wanted, 0)
     notes: list[str] = []
-    settings = {**reader_settings(cluster, "aggregator-look"), **SMALL}
-    with closing(open_consumer(alias, settings)) as consumer:
-        reader = AssignedReader(consumer, {tp: log.earliest for tp, log in wanted.items()})
-        while reader.left and time.monotonic() < deadline:
-            polled = reader.poll(POLL_RECORDS)
-            for tp, message in polled.records:
-                raw = to_raw(message)
-                if raw.offset < wanted[tp].latest:
-                    heapq.heappush(found, (raw.at_ms, raw.offset, tp.partition, raw))
-                if len(found) > records:
-                    heapq.heappop(found)
-                if raw.offset >= wanted[tp].latest - 1:
-                    reader.finish(tp)
-            notes += [f"{tp} cannot be read: {text_of(error)}" for tp, error in polled.errors]
-            for tp in {*polled.ends, *dict(polled.errors)}:
+    reader = AssignedReader(consumer, {tp: log.earliest for tp, log in wanted.items()})
+    while reader.left and time.monotonic() < deadline:
+        polled = reader.poll(POLL_RECORDS)
+        for tp, message in polled.records:
+            raw = to_raw(message)
+            counts[tp] += 1
+            is_enough = start is not None and counts[tp] > records
+            if raw.offset < wanted[tp].latest and not is_enough:
+                key = (sign * raw.at_ms, sign * raw.offset, sign * tp.partition)
+                heapq.heappush(found, (*key, raw))
+            if len(found) > records:
+                heapq.heappop(found)
+            if raw.offset >= wanted[tp].latest - 1 or is_enough:
                 reader.finish(tp)
+        notes += [f"{tp} cannot be read: {text_of(error)}" for tp, error in polled.errors]
+        for tp in {*polled.ends, *dict(polled.errors)}:
+            reader.finish(tp)
     if reader.left:
         notes.append(f"{len(reader.left)} partitions were not read to their end in time")
-    newest = sorted(found, key=lambda it: it[:3], reverse=True)
-    return [(number, raw) for *_, number, raw in newest], notes
+    ordered = sorted(found, key=lambda it: it[:3], reverse=True)
+    return [(sign * number, raw) for *_, number, raw in ordered], notes
 
 
 def follow(config: Config, look: TopicLook, most: int | None) -> Iterator[PeekedRecord]:

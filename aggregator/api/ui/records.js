@@ -1,0 +1,249 @@
+// Records of a topic, at the hub or at a source: the newest, or from an offset or a time on.
+
+import { ask } from "./api.js";
+import { el, table } from "./dom.js";
+import { bytes } from "./format.js";
+
+const MOST = 20;
+const YEAR_10000 = 253_402_300_800_000;
+
+/** What is looked for, by topic: it stays while other pages are visited. */
+const wishes = new Map();
+/** What was found for it, and which records are compared with their source. */
+let found = { topic: null, look: null, error: null };
+let compared = new Map();
+
+const wishOf = (topic) =>
+  wishes.get(topic) ?? { source: "", partition: "", from: "newest", place: "", only: "" };
+
+export async function records(topic, redraw) {
+  const [now, it] = await Promise.all([
+    ask("/api/overview"),
+    ask(`/api/hub/topics/${encodeURIComponent(topic)}`),
+  ]);
+  const wish = wishOf(topic);
+  if (found.topic !== topic) {
+    compared = new Map();
+    found = { topic, look: null, error: null };
+    await find(topic, it, wish);
+  }
+  const { look, error } = found;
+  return {
+    at: now,
+    parts: [
+      el("h1", {}, `Records of ${topic}`),
+      form(topic, it, wish, redraw),
+      error ? el("p", { class: "bad", role: "alert" }, error) : null,
+      ...(look?.notes ?? []).map((note) => el("p", { class: "warn" }, note)),
+      look ? list(look, wish, redraw) : null,
+    ],
+  };
+}
+
+async function find(topic, it, wish) {
+  const side = it.sources.find((each) => each.source === wish.source);
+  const asked = new URLSearchParams({ records: String(MOST) });
+  if (wish.source) asked.set("source", wish.source);
+  if (wish.partition) asked.set("partition", wish.partition);
+  if (wish.from === "offset") asked.set("offset", wish.place || "0");
+  if (wish.from === "time") asked.set("at", wish.place || "1h");
+  const name = encodeURIComponent(wish.source ? side.topic : topic);
+  try {
+    const look = await ask(`/api/topics/${name}/look?${asked}`);
+    found = { topic, look: look.error ? null : look, error: look.error };
+  } catch (error) {
+    found = { topic, look: null, error: error.message };
+  }
+}
+
+const FROM = [
+  ["newest", "the newest"],
+  ["offset", "from an offset"],
+  ["time", "from a time"],
+];
+
+function form(topic, it, wish, redraw) {
+  const sides = [
+    ["", "the hub"],
+    ...it.sources.map((each) => [each.source, each.title || each.source]),
+  ];
+  const count = found.look?.partitions.length ?? 0;
+  const numbers = [["", "all"], ...Array.from({ length: count }, (_, at) => [`${at}`, `${at}`])];
+  const send = async (event) => {
+    event.preventDefault();
+    const chosen = Object.fromEntries(new FormData(event.target));
+    wishes.set(topic, chosen);
+    compared = new Map();
+    await find(topic, it, chosen);
+    redraw(true);
+  };
+  return el(
+    "form",
+    { class: "panel finder", "aria-label": "What to look for", on: { submit: send } },
+    choice("source", "Where", sides, wish.source),
+    choice("partition", "Partition", numbers, wish.partition),
+    choice("from", "Which", FROM, wish.from),
+    field("place", "Offset, or time (1h, 2026-01-31T12:00Z)", wish.place),
+    field("only", "Only where key or a header contains", wish.only),
+    el("button", { class: "main" }, "Show"),
+  );
+}
+
+function choice(name, label, options, value) {
+  const id = `find-${name}`;
+  const made = options.map(([of, text]) =>
+    el("option", { value: of, selected: of === value }, text),
+  );
+  return el("div", {}, el("label", { for: id }, label), el("select", { id, name }, made));
+}
+
+function field(name, label, value) {
+  const id = `find-${name}`;
+  const input = el("input", { id, name, value, autocomplete: "off" });
+  return el("div", {}, el("label", { for: id }, label), input);
+}
+
+function list(look, wish, redraw) {
+  const shown = look.records.filter((it) => contains(it, wish.only));
+  if (!shown.length) return el("p", { class: "soft" }, "No record was found there.");
+  const side = look.source === null ? "at the hub" : `at ${look.source}`;
+  const words = `${shown.length} records ${side}`;
+  return el(
+    "section",
+    { "aria-label": words },
+    el("p", { class: "soft" }, words),
+    shown.map((it) => card(it, redraw)),
+  );
+}
+
+function contains(record, only) {
+  if (!only) return true;
+  const texts = [record.key, ...record.headers.flatMap((it) => [it.name, it.value])];
+  return texts.some((it) => it?.includes(only));
+}
+
+function card(record, redraw) {
+  const name = `partition ${record.partition}, offset ${record.offset}`;
+  const origin = record.origin === null ? null : placeOf(record.origin);
+  const other = compared.get(record.origin);
+  return el(
+    "article",
+    { class: "panel record", "aria-label": name },
+    el(
+      "p",
+      { class: "record-head" },
+      el("strong", {}, name),
+      el("span", {}, written(record.timestamp_ms)),
+      el("span", { class: "soft" }, `${format(record)}, ${bytes(record.value_bytes)}`),
+      origin && !other
+        ? el(
+            "button",
+            {
+              type: "button",
+              "aria-label": `Compare with ${record.origin}`,
+              on: { click: () => compare(record, origin, redraw) },
+            },
+            `Compare with ${record.origin}`,
+          )
+        : null,
+    ),
+    record.problem ? el("p", { class: "warn" }, record.problem) : null,
+    other ? sideBySide(record, other) : one(record),
+  );
+}
+
+/** Cluster, topic, partition and offset of an origin such as eu/orders-5@1204. */
+function placeOf(origin) {
+  const [, source, topic, partition, offset] = /^([^/]*)\/(.+)-(\d+)@(\d+)$/.exec(origin) ?? [];
+  return source === undefined ? null : { source, topic, partition, offset };
+}
+
+async function compare(record, { source, topic, partition, offset }, redraw) {
+  const asked = new URLSearchParams({ source, partition, offset, records: "1" });
+  try {
+    const look = await ask(`/api/topics/${encodeURIComponent(topic)}/look?${asked}`);
+    const same = look.records.find((it) => String(it.offset) === offset);
+    const none = look.error || "The source does not hold it any more.";
+    compared.set(record.origin, same ? { record: same } : { none });
+  } catch (error) {
+    compared.set(record.origin, { none: error.message });
+  }
+  redraw(true);
+}
+
+const FIELDS = [
+  ["key", (it) => it.key ?? "null"],
+  ["value", (it) => pretty(it.value)],
+  ["timestamp", (it) => written(it.timestamp_ms)],
+];
+
+const headerOf = (record, name) => record.headers.find((it) => it.name === name);
+
+function one(record) {
+  return el(
+    "dl",
+    { class: "fields" },
+    [...FIELDS.filter(([name]) => name !== "timestamp"), ["headers", headers]].map(([name, of]) =>
+      el("div", {}, el("dt", {}, name), el("dd", {}, of(record))),
+    ),
+  );
+}
+
+function sideBySide(record, { record: other, none }) {
+  if (none) return [el("p", { class: "warn" }, none), one(record)];
+  const names = new Set([...other.headers, ...record.headers].map((it) => it.name));
+  const rows = [
+    ...FIELDS,
+    ...[...names].map((name) => [`header ${name}`, (it) => headerOf(it, name)?.value ?? "none"]),
+  ];
+  return table(
+    `At the hub, and at its source: ${record.origin}`,
+    [
+      ["field", ([name]) => name],
+      ["at the hub", ([, of]) => of(record), "text"],
+      ["at the source", ([, of]) => of(other), "text"],
+      ["same", ([name, of]) => verdict(name, isSame(record, other, name, of))],
+    ],
+    rows,
+  );
+}
+
+/** Of values the text as it was read counts, not how it is shown. */
+const isSame = (record, other, name, of) =>
+  name === "value" ? record.value === other.value : of(record) === of(other);
+
+/** The headers of the origin are the hub's own. */
+function verdict(name, same) {
+  if (same) return el("span", { class: "good" }, "✓ same");
+  if (name.startsWith("header origin.")) return el("span", { class: "soft" }, "added at the hub");
+  return el("span", { class: "bad" }, "✗ different");
+}
+
+const headers = (record) =>
+  record.headers.map((it) => `${it.name}: ${it.value ?? "null"}`).join("\n") || "none";
+
+const format = (record) =>
+  record.value_schema === null
+    ? record.value_format
+    : `${record.value_format} ${record.value_schema}`;
+
+/** Numbers that JavaScript may not hold exactly: what has one is shown as it is. */
+const LONG = /[\d.]{16,}|\d[eE]/;
+
+/** JSON with a line for each field; all else as it is. */
+function pretty(value) {
+  if (value === null) return "null";
+  if (!/^\s*[[{]/.test(value) || LONG.test(value)) return value;
+  try {
+    return JSON.stringify(JSON.parse(value), null, 2);
+  } catch {
+    return value;
+  }
+}
+
+/** A record's time. Producers write micro- and nanoseconds as well, which JavaScript rounds. */
+export function written(ms) {
+  if (ms < 0) return "none";
+  if (ms < YEAR_10000) return `${new Date(ms).toISOString().slice(0, 23).replace("T", " ")} UTC`;
+  return `${Number.isSafeInteger(ms) ? "" : "about "}${ms} ms`;
+}
