@@ -9,7 +9,7 @@ from aggregator.api.incidents import Incidents
 from aggregator.api.instance import Here
 from aggregator.api.permissions import CallerError
 from aggregator.features.dedup.duplicates import DroppedReport
-from aggregator.features.peek.read_topic import Start
+from aggregator.features.peek.read_topic import ReadFrom
 from aggregator.features.peek.topic_report import TopicLook
 from aggregator.features.quarantine.ledger import Filter
 from aggregator.features.quarantine.quarantined import QuarantineReport
@@ -200,11 +200,11 @@ def look(
     """
     start = None
     if offset is not None:
-        start = Start(offset=offset)
+        start = ReadFrom(offset=offset)
     elif at is not None:
         try:
             begin = moment_of(at, datetime.now(UTC))
         except ValueError as error:
             raise CallerError(400, str(error)) from error
-        start = Start(at_ms=int(begin.timestamp() * 1000))
+        start = ReadFrom(at_ms=int(begin.timestamp() * 1000))
     return here.desk.look(here.status(), source, topic, records, partition=partition, start=start)

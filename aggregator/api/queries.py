@@ -13,7 +13,7 @@ from aggregator.engine.control.command_queue import NotReadyError
 from aggregator.engine.control.commands import Control
 from aggregator.features.dedup.duplicates import DroppedReport, dropped_report
 from aggregator.features.gaps.accept import accept_gaps, load_gaps
-from aggregator.features.peek.read_topic import AbsentError, Start, look_at
+from aggregator.features.peek.read_topic import AbsentError, ReadFrom, look_at
 from aggregator.features.peek.topic_report import TopicLook
 from aggregator.features.quarantine.ledger import Filter, Ledger
 from aggregator.features.quarantine.quarantined import (
@@ -154,7 +154,7 @@ class Desk:
         records: int,
         *,
         partition: int | None = None,
-        start: Start | None = None,
+        start: ReadFrom | None = None,
     ) -> TopicLook:
         """A topic as it is now at a source, or with None at the hub; only one that is copied.
 

@@ -20,6 +20,8 @@ const OTHERS = "";
 export function flow(latest) {
   const view = { chart: latest.chart, rows: rowsOf(latest.now), moment: null };
   const place = el("div", { class: "flow" });
+  // So that nothing moves when it is drawn.
+  place.style.minHeight = `${heightOf(latest.chart)}px`;
   let width = 0;
   const draw = () => {
     if (width) place.replaceChildren(drawn(view, width));
@@ -34,6 +36,12 @@ export function flow(latest) {
     refresh(place, view);
   };
   return { node: place, update };
+}
+
+/** How high the drawing of a chart is, where it is wide enough for nodes of two lines. */
+function heightOf({ sources, topics, other_sources: more, other_topics: others }) {
+  const most = Math.max(sources.length + (more ? 1 : 0), topics.length + (others ? 1 : 0));
+  return most * ((most > TALL ? FLAT : ROW) + GAP) - GAP;
 }
 
 const rowsOf = (now) => new Map(now.sources.map((it) => [it.alias, it]));

@@ -45,6 +45,7 @@ export function forgetPlots() {
  */
 export function plot(title, at, lines, { say = count, axis = say, height = 170, mark } = {}) {
   const place = el("div", { class: "plot", "aria-hidden": "true" });
+  place.style.minHeight = `${height}px`;
   const swatches = lines.map((_, number) => el("i", { class: `swatch s${number + 1}` }));
   const words = lines.map(() => el("span", {}));
   const when = el("span", { class: "soft" });
@@ -67,7 +68,15 @@ export function plot(title, at, lines, { say = count, axis = say, height = 170, 
   // Its width is known when it is in the page.
   requestAnimationFrame(() => {
     if (!figure.isConnected) return;
-    const look = { dashed: at.length <= DENSE, swatches, names: lines.map(([name]) => name), axis, height, mark, tell };
+    const look = {
+      dashed: at.length <= DENSE,
+      swatches,
+      names: lines.map(([name]) => name),
+      axis,
+      height,
+      mark,
+      tell,
+    };
     made = new uPlot(options(figure, place, look), data, place);
     shown.push(made);
     places.observe(place);

@@ -60,7 +60,7 @@ def heads(
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class ReadFrom:
     """Where to read from: an offset of each partition, or else the first record of a time."""
 
     offset: int | None = None
@@ -87,7 +87,7 @@ def look_at(
     *,
     partition: int | None = None,
     most: int | None = MOST_BYTES,
-    start: Start | None = None,
+    start: ReadFrom | None = None,
 ) -> TopicLook:
     """The topic at a source, or with None at the hub, with some of its newest records.
 
@@ -149,7 +149,7 @@ def _windows(
     admin: ClusterAdmin,
     logs: Mapping[TopicPartition, OffsetRange],
     records: int,
-    start: Start | None,
+    start: ReadFrom | None,
     deadline: float,
 ) -> dict[TopicPartition, OffsetRange]:
     if start is None:
@@ -163,7 +163,7 @@ def _read(
     consumer: Consumer,
     wanted: Mapping[TopicPartition, OffsetRange],
     records: int,
-    start: Start | None,
+    start: ReadFrom | None,
     deadline: float,
 ) -> tuple[list[tuple[int, Raw]], list[str]]:
     """The newest records of these ranges, or with a start the first ones, by their timestamps.
