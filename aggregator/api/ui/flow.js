@@ -24,7 +24,9 @@ export function flow(latest) {
   place.style.minHeight = `${heightOf(latest.chart)}px`;
   let width = 0;
   const draw = () => {
-    if (width) place.replaceChildren(drawn(view, width));
+    if (!width) return;
+    place.replaceChildren(drawn(view, width));
+    place.style.minHeight = "0";
   };
   new ResizeObserver(([{ contentRect }]) => {
     if (Math.abs(contentRect.width - width) < 1) return;

@@ -55,6 +55,18 @@ export function seconds(value) {
   return small && !isLong ? `${large} ${unit} ${small} ${rest[0]}` : `${large} ${unit}`;
 }
 
+/** A duration in one unit, for an axis: 4.3 h. */
+export function briefly(value) {
+  const [unit, size] = UNITS.find(([, least]) => value >= least) ?? ["s", 1];
+  return value < 1 ? seconds(value) : `${Number((value / size).toFixed(1))} ${unit}`;
+}
+
+/** No time that is longer than this is counted. */
+const LONGEST_MS = 15_557_538;
+
+/** A percentile of a series, which does not say by itself that the truth is longer. */
+export const counted = (value) => `${value >= LONGEST_MS ? "> " : ""}${millis(value)}`;
+
 export const millis = (value) => (isUnknown(value) ? UNKNOWN : seconds(value / 1000));
 
 /** The three percentiles; beyond what is counted the truth is longer, and so it says. */

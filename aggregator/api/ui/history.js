@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { el } from "./dom.js";
-import { bytes, count, millis, seconds, short } from "./format.js";
+import { briefly, bytes, count, counted, seconds, short } from "./format.js";
 import { extend, follow, isLive } from "./live.js";
 import { plot } from "./plot.js";
 
@@ -17,21 +17,23 @@ let range = RANGES[1];
 const rate = (name) => (row) => (row.seconds ? row[name] / row.seconds : null);
 const orNone = (say) => (value) => (value === null ? "none" : say(value));
 
+const brieflyOfMillis = (value) => briefly(value / 1000);
+
 /** Each plot: its title, its lines as [name, of a row of the tables, of the live series]. */
 const PLOTS = [
   ["Records per second", [["records/s", rate("records"), "records_per_second"]], count, short],
   ["Bytes per second", [["bytes/s", rate("bytes"), "bytes_per_second"]], bytes, bytes],
   ["Lag in offsets", [["lag", (row) => row.lag, "lag"]], count, short],
   ["Lag in bytes", [["lag", (row) => row.lag_bytes, null]], bytes, bytes],
-  ["Behind", [["behind", (row) => row.seconds_behind, null]], seconds, seconds],
+  ["Behind", [["behind", (row) => row.seconds_behind, null]], seconds, briefly],
   [
     "From fetch to hub",
     [
       ["p50", (row) => row.flight_p50_ms, "flight_p50_ms"],
       ["p99", (row) => row.flight_p99_ms, "flight_p99_ms"],
     ],
-    millis,
-    millis,
+    counted,
+    brieflyOfMillis,
   ],
   [
     "Age of records at the hub",
@@ -39,8 +41,8 @@ const PLOTS = [
       ["p50", (row) => row.age_p50_ms, "age_p50_ms"],
       ["p99", (row) => row.age_p99_ms, "age_p99_ms"],
     ],
-    millis,
-    millis,
+    counted,
+    brieflyOfMillis,
   ],
 ];
 
@@ -150,9 +152,27 @@ function dataOf(lines) {
   const first = isLive ? (live.times[0] ?? Infinity) : Infinity;
   const older = rows.filter((row) => Date.parse(row.at) / 1000 < first);
   const at = older.map((row) => Date.parse(row.at) / 1000);
+  const stored = lines.map(([, of]) => older.map(of));
+  if (!isLive) return [at, stored];
+  const columns = lines.map(([, , name]) => live.series[name]);
+  // Beside rows of a minute, seconds are joined to minutes as well.
+  const [times, newest] = range[2] === null ? [live.times, columns] : means(live.times, columns);
+  return [[...at, ...times], stored.map((values, number) => [...values, ...newest[number]])];
+}
+
+/** Series of seconds as the means of each minute. */
+function means(times, columns) {
+  const begins = times.flatMap((it, at) =>
+    at === 0 || Math.floor(it / 60) !== Math.floor(times[at - 1] / 60) ? [at] : [],
+  );
+  const mean = (values) => {
+    const some = values.filter((it) => it !== null);
+    return some.length ? some.reduce((sum, it) => sum + it, 0) / some.length : null;
+  };
+  const spans = begins.map((begin, number) => [begin, begins[number + 1] ?? times.length]);
   return [
-    isLive ? [...at, ...live.times] : at,
-    lines.map(([, of, name]) => [...older.map(of), ...(isLive ? live.series[name] : [])]),
+    spans.map(([, end]) => times[end - 1]),
+    columns.map((values) => spans.map(([begin, end]) => mean(values.slice(begin, end)))),
   ];
 }
 

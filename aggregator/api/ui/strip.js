@@ -1,7 +1,7 @@
 // The strip: throughput, lag and latency of all sources, now in large, with the last 15 minutes.
 
 import { el } from "./dom.js";
-import { behind, bytes, count, millis, percentile, short } from "./format.js";
+import { behind, briefly, bytes, count, counted, percentile, short } from "./format.js";
 import { follow, history } from "./live.js";
 import { plot } from "./plot.js";
 
@@ -30,8 +30,8 @@ const TILES = [
       ["p50", "flight_p50_ms"],
       ["p99", "flight_p99_ms"],
     ],
-    say: (it) => (it === null ? "none" : millis(it)),
-    axis: millis,
+    say: (it) => (it === null ? "none" : counted(it)),
+    axis: (it) => briefly(it / 1000),
   },
 ];
 
