@@ -25,6 +25,7 @@ PAGES = {
     f"source/{ALIAS}": ALIAS,
     "topics": "Topics at the hub",
     "topic/hub.t0": "hub.t0",
+    "records/hub.t0": "Records of hub.t0",
     "incidents": "Gaps, quarantine, recoveries and audits",
     "events": "Timeline",
     "config": "The config in effect",
