@@ -60,7 +60,7 @@ def _by_need(sources: Iterable[SourceStatus]) -> list[str]:
 
 
 def _chosen(by_need: list[str], in_order: list[str], most: int) -> tuple[str, ...]:
-    """At most so many, in order; one place less where the others need one."""
+    """At most that number, in order; one place less where the others need one."""
     if len(in_order) <= most:
         return tuple(in_order)
     wanted = set(by_need[: most - 1])
