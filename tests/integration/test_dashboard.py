@@ -68,6 +68,7 @@ def test_many_sources_are_watched_and_decided_about_in_a_browser(
         with visiting(url, tmp_path / "screens") as visitor:
             _overview(visitor)
             _source_and_topic(visitor, topic)
+            _records(visitor, topic)
             _frozen(visitor, us, topic)
             _gap(visitor, url, source_a, lost, first)
             wait_until_topic_has(hub.bootstrap_servers, lost, 90)
@@ -122,6 +123,25 @@ def _source_and_topic(visitor: Visitor, topic: str) -> None:
     logs.get_by_role("row").nth(3).wait_for()
     visitor.page.get_by_text("partitions hold").first.click()
     visitor.check("topic")
+    assert visitor.fits(320)
+
+
+def _records(visitor: Visitor, topic: str) -> None:
+    """From an offset on, and one beside the record at its source that it is a copy of."""
+    page = visitor.page
+    page.get_by_role("link", name="Look for records").click()
+    page.get_by_role("heading", name=f"Records of {topic}", level=1).wait_for()
+    page.get_by_label("Partition").select_option("0")
+    page.get_by_label("Which").select_option("offset")
+    page.get_by_label("Offset, or time").fill("0")
+    page.get_by_role("button", name="Show").click()
+    first = page.get_by_role("article", name="partition 0, offset 0")
+    first.get_by_role("button", name="Compare with").click()
+    both = first.get_by_role("region", name="At the hub, and at its source")
+    both.get_by_role("row", name=re.compile("^value")).get_by_text("✓ same").wait_for()
+    origin = both.get_by_role("row", name=re.compile("^header origin.cluster"))
+    origin.get_by_text("added at the hub").wait_for()
+    visitor.check("records", "light")
     assert visitor.fits(320)
 
 
