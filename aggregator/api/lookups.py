@@ -206,5 +206,5 @@ def look(
             begin = moment_of(at, datetime.now(UTC))
         except ValueError as error:
             raise CallerError(400, str(error)) from error
-        start = ReadFrom(at_ms=int(begin.timestamp() * 1000))
+        start = ReadFrom(at_ms=max(0, int(begin.timestamp() * 1000)))
     return here.desk.look(here.status(), source, topic, records, partition=partition, start=start)
