@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,13 +15,21 @@ from confluent_kafka import Producer
 
 from aggregator.config.schema import Config
 from aggregator.extras.embedded.cluster import EmbeddedCluster
-from aggregator.extras.embedded.topics import ONCE, admin, create_topic, end_offsets, produce
+from aggregator.extras.embedded.topics import (
+    ONCE,
+    NewRecord,
+    admin,
+    create_topic,
+    end_offsets,
+    produce,
+)
 from aggregator.features.groups.cutover import translate_group
 from aggregator.features.groups.hub_offsets import ApplyRules
 from aggregator.kafka.admin import HUB, discover, hub_facts, open_admin
 from aggregator.model.values import SourcePartition
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from support.application import SHORT_BATCHES, application
+from support.archived import executors
 from support.changing import alter_topic, create_at
 from support.groups import commit_at
 from support.load import load, records
@@ -238,6 +247,70 @@ def test_too_few_replicas_stop_only_what_they_refuse_and_old_records_not_even_th
     assert f"{ill}-0 has not taken the same records for" in told[0]
     for topic in names:
         assert_copied({"eu": (source_a.bootstrap_servers, topic)}, (hub3.admin_servers, topic), 100)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("where", ["executors", "dedup"])
+def test_what_is_refused_ends_the_lane_of_others_once_where_no_task_can_give_it_up(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub3: ProxiedCluster,
+    tmp_path: Path,
+    unique: str,
+    where: str,
+) -> None:
+    well, ill = f"{unique}.well", f"{unique}.ill"
+    create_at(hub3, well, [1])
+    create_at(hub3, ill, [1, 3], min_insync_replicas="2")
+    clusters = {"eu": source_a, "us": source_b}
+    for cluster in clusters.values():
+        create_topic(cluster.bootstrap_servers, ill, partitions=1)
+    create_topic(source_a.bootstrap_servers, well, partitions=1)
+    dedup = {"overrides": {ill: {"dedup": {"by": "key", "window": "1h"}}}}
+    far = {"conf": {**executors(), "spark.executor.memory": "512m"}}
+    soon = {"delivery.timeout.ms": "5000"} if where == "executors" else {}
+    config = make_config(
+        hub3,
+        tmp_path / "state",
+        {alias: source(it, f"{unique}[.].*", tasks=1) for alias, it in clusters.items()},
+        hub={"producer": {"request.timeout.ms": STUCK_MS, **soon}},
+        topics={"sync_configs": False, "duplicates": f"{unique}.duplicates"}
+        | (dedup if where == "dedup" else {}),
+        spark={"master": "local-cluster[1,4,512]", **far} if where == "executors" else {},
+        api={"listen": "off"},
+    )
+    first = hub3.admin_servers.split(",")[0]
+
+    def write(alias: str, key: str) -> None:
+        produce(clusters[alias].bootstrap_servers, ill, [NewRecord(key.encode(), key.encode())])
+
+    with run_in_background(config) as running, load([source_a], well, turn=20):
+
+        def failed() -> Counter[object]:
+            return Counter(it.fields["lane"] for it in running.events if it.kind == "lane_failed")
+
+        write("eu", "a")
+        wait_until_topic_has(first, ill, 1)
+        with without_third(hub3, ill, [1]):
+            write("eu", "b")
+            if where == "dedup":
+                write("us", "b")
+            running.wait_for(lambda: "partitions_stuck" in running.kinds(), "it is given up")
+            if where == "executors":
+                # From then on its own lane alone is tried again and again.
+                running.wait_for(lambda: failed()["eu"], "it is refused again")
+            before = wait_until_topic_has(first, well, 1)
+            wait_until_topic_has(first, well, before + 500)
+        wait_until_topic_has(hub3.admin_servers, ill, 2)
+        if where == "dedup":
+            wait_until_topic_has(hub3.admin_servers, f"{unique}.duplicates", 1)
+        told = [it.message for it in running.events if it.kind == "partitions_stuck"]
+        assert failed().pop("union") == 1
+        assert failed().keys() <= {"union", "eu"}
+    assert len(told) == 1
+    assert told[0].startswith(f"lane union continues without eu/{ill}-0, which gets a lane")
+    assert Counter(it.key for it in read_topic(hub3.admin_servers, ill)) == {b"a": 1, b"b": 1}
+    assert_copied({"eu": (source_a.bootstrap_servers, well)}, (hub3.admin_servers, well), 500)
 
 
 @contextmanager

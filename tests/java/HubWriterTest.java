@@ -25,6 +25,7 @@ import org.apache.kafka.common.errors.InvalidTimestampException;
 import org.apache.kafka.common.errors.NetworkException;
 import org.apache.kafka.common.errors.NotEnoughReplicasAfterAppendException;
 import org.apache.kafka.common.errors.NotEnoughReplicasException;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.junit.jupiter.api.Test;
 
@@ -305,8 +306,9 @@ class HubWriterTest {
         assertNull(tickFor(39, true));
         HubWriter.Stuck stuck = tickFor(2, true);
         assertTrue(stuck.getMessage().contains("hub.orders-0"));
-        writer.fail(stuck);
-        assertEquals(stuck, writer.failure());
+        writer.fail(stuck, BitSet.valueOf(new long[] {1 << 1 | 1 << 8}));
+        String words = writer.failure().getMessage();
+        assertEquals(stuck.getMessage() + "; they are of us/orders-1, us/orders-8", words);
         assertTrue(usual.closed());
     }
 
@@ -365,10 +367,52 @@ class HubWriterTest {
         writer.look(now);
         assertEquals(List.of("other", "y", "z"), usual.values());
         usual.completeNext();
-        // What it is for this producer is not known: it is waited for.
+        // What it is for this producer is not known: it is waited for until that would give up.
         send(0, "d", now, 9);
-        assertNull(tickFor(100, true));
+        assertNull(tickFor(90, true));
+        assertTrue(tickFor(2, true).getMessage().contains(" for 90 s"));
         assertNull(writer.failure());
+    }
+
+    @Test
+    void whatTheProducerHasGivenUpIsNamedWithAllThatHadNoAnswer() {
+        send(0, "a", NOW, 7);
+        send(1, "b", NOW, 8);
+        writer.look(NOW);
+        writer.tick();
+        tickFor(119, false);
+        send(2, "c", now, 9);
+        usual.errorNext(new TimeoutException("Expiring 1 record(s) for hub.orders-0"));
+        Throwable why = assertThrows(IllegalStateException.class, writer::throwFailure).getCause();
+        assertInstanceOf(HubWriter.Stuck.class, why);
+        assertEquals(
+            "Expiring 1 record(s) for hub.orders-0; they are of us/orders-7, us/orders-8",
+            why.getMessage());
+    }
+
+    @Test
+    void whatIsTooOldForTheUsualProducerIsLeftWhenItWasRefusedForAsLong() {
+        send(0, "old", 0, 7);
+        assertTrue(careful.errorNext(new NotEnoughReplicasException("too few")));
+        writer.look(NOW);
+        writer.tick();
+        // Each time it goes again it is refused again.
+        assertNull(refusedFor(90));
+        assertTrue(refusedFor(3).getMessage().contains("hub.orders-0"));
+        BitSet part = BitSet.valueOf(new long[] {1 << 7});
+        assertEquals(part, writer.drain());
+        writer.leave(part).forEach(HubWriter.Sent::lost);
+        assertEquals(List.of("old"), lost);
+        assertNull(writer.failure());
+    }
+
+    private HubWriter.Stuck refusedFor(int seconds) {
+        HubWriter.Stuck stuck = null;
+        for (int i = 0; i < seconds && stuck == null; i++) {
+            stuck = tickFor(1, true);
+            careful.errorNext(new NotEnoughReplicasException("too few"));
+        }
+        return stuck;
     }
 
     @Test

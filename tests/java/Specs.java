@@ -47,12 +47,14 @@ final class Specs {
         return new TaskSpec(lane(rule, own), reading, task);
     }
 
-    /** A task with these producers, whose places are the four partitions of `hub.orders`. */
+    /** A task of ten partitions with these producers; its places are those of `hub.orders`. */
     static TaskSpec writing(Map<String, String> usual, Map<String, String> careful, long freshMs) {
+        String numbers = "0, 1, 2, 3, 4, 5, 6, 7, 8, 9";
+        String part = "{'route': 0, 'topic': 'orders', 'position': 0, 'partition': ";
         ObjectNode lane = (ObjectNode) lane(
             "key",
-            "'cluster_id': 'an-id', 'plain': true, 'consumer': {},"
-                + "'tasks': [[]], 'partitions': []}");
+            "'cluster_id': 'an-id', 'plain': true, 'consumer': {}, 'tasks': [[" + numbers
+                + "]], 'partitions': [" + part + numbers.replace(", ", "}, " + part) + "}]}");
         usual.forEach(lane.putObject("producer")::put);
         careful.forEach(lane.putObject("careful")::put);
         lane.put("fresh_ms", freshMs);

@@ -68,6 +68,10 @@ DAY = datetime(2026, 1, 1, tzinfo=UTC)
 NO_SKIP = Skip([])
 OTHER = SourcePartition("somebody", "else", 0)
 FULL_EVERY = 20
+STUCK_TEXT = (
+    "aggregator.connector.HubWriter$Stuck: hub partition orders-0 has not taken the same records "
+    "for 120 s, though the hub answers; they are of {}"
+)
 
 Record = tuple[SourcePartition, str, int]
 """Where a hub record came from: partition, topic id, offset."""
@@ -124,6 +128,7 @@ class Tasks:
     stuck: set[SourcePartition] = field(default_factory=set)
     ending: bool = False
     active: bool = True
+    failure: str = "it broke"
 
     @property
     def under_way(self) -> bool:
@@ -186,6 +191,10 @@ class World:
         self.stopping = False
         self.lags: dict[str, int] = {}
         self.stuck: dict[SourcePartition, str] = {}
+        self.ends_whole = False
+        """Whether tasks are on executors, or their records have events: see `stick`."""
+        self.named: set[SourcePartition] = set()
+        """What has ended a lane of this run that way."""
         self.silent: dict[str, str] = {}
         self.answered = frozenset(ROUTES)
         self.arrivals: dict[str, float] = {}
@@ -200,7 +209,7 @@ class World:
         """The instance is killed, and begins again when nothing of the old one is left."""
         for tasks in [*self.lanes.values(), *self.ghosts]:
             self._send(tasks, wild=True)
-        self.lanes, self.ghosts, self.met = {}, [], set()
+        self.lanes, self.ghosts, self.met, self.named = {}, [], set(), set()
         if self.losable:
             self._treat_the_folder()
         if self.hub_losable:
@@ -362,8 +371,19 @@ class World:
                 pass
 
     def stick(self, tasks: Tasks, sp: SourcePartition) -> None:
-        """A hub partition takes nothing of it: its task lets it go, with what is under way."""
-        if sp in tasks.positions and sp not in tasks.stuck:
+        """A hub partition takes nothing of it: its task lets it go, with what is under way.
+
+        Where a task cannot, its lane ends. That may happen once for each partition: what has shared
+        a lane with it then must not be disturbed again.
+        """
+        if sp not in tasks.positions or sp in tasks.stuck or not tasks.active:
+            return
+        if self.ends_whole:
+            again = sp in self.named
+            assert not again or self.named >= tasks.positions.keys(), f"{sp} ends others again"
+            self.named |= {sp} if len(tasks.positions) > 1 else set()
+            tasks.active, tasks.failure = False, STUCK_TEXT.format(sp)
+        else:
             at = tasks.positions[sp]
             self._send_one(tasks, sp, wild=True)
             tasks.positions[sp] = at
@@ -539,7 +559,7 @@ class World:
                 states[sp] = ReaderState.DONE
         busy = tasks.under_way or not self.busy.isdisjoint(tasks.positions)
         ended = tasks.active and tasks.ending and not busy
-        failure = None if tasks.active else "it broke"
+        failure = None if tasks.active else tasks.failure
         return LaneSeen(tasks.active, True, ended, failure, states, errors=self.errors)
 
     def _probes(self) -> dict[str, Seen]:
@@ -715,7 +735,7 @@ class World:
         tasks = self.lanes.pop(name)
         if not clean:
             self.ghosts.append(tasks)
-            return self.refused or "it broke"
+            return self.refused or tasks.failure
         if problem := self._fails("its last position is not committed", 0.05):
             return problem
         for sp in tasks.positions:
@@ -896,16 +916,19 @@ class World:
             if any(start <= offset < end for start, end in skip.ranges):
                 sent.add(offset)
             elif offset not in sent and self.rng.random() < 0.7:
-                self._arrive((sp, tasks.ids[sp], offset))
+                if not self.deliver((sp, tasks.ids[sp], offset), tasks, wild=wild):
+                    break
                 sent.add(offset)
         while not wild and at in sent:
             sent.remove(at)
             at += 1
         tasks.positions[sp] = at
 
-    def _arrive(self, record: Record) -> None:
+    def deliver(self, record: Record, tasks: Tasks, *, wild: bool) -> bool:
+        """It arrives at the hub; False when its partition has to wait before it."""
         assert record not in self.hub, f"twice: {record}"
         self.hub.append(record)
+        return True
 
     def _report(self) -> None:
         for tasks in self.lanes.values():

@@ -96,7 +96,7 @@ def test_a_lane_starts_without_what_a_recovery_has_found_and_once() -> None:
     world.calm = False
     tasks = world.lanes["union"]
     at = tasks.positions[EU0]
-    world._arrive((EU0, tasks.ids[EU0], at + 1))
+    world.deliver((EU0, tasks.ids[EU0], at + 1), tasks, wild=False)
     tasks.positions.pop(EU0)
     tasks.active, world.calm = False, True
     given(world, c.Start)

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.events_world import EventsWorld
 from support.examples import examples
 from support.flow_world import PARTITIONS, World
 
@@ -49,6 +50,29 @@ def test_whatever_happens_each_record_arrives_once_or_is_recorded_as_lost(
     settings: dict[str, Any] = {"stream.lanes": lanes}
     world = World(Random(seed), **settings)
     play(world)
+
+
+@examples(30)
+@given(seed=st.integers(0, 1 << 32), lanes=st.sampled_from(["auto", "source"]))
+def test_what_a_hub_partition_refuses_ends_a_lane_of_others_once_where_no_task_can_give_it_up(
+    seed: int, lanes: str
+) -> None:
+    settings: dict[str, Any] = {"stream.lanes": lanes}
+    world = World(Random(seed), **settings)
+    world.ends_whole = True
+    play(world)
+
+
+@examples(30)
+@given(seed=st.integers(0, 1 << 32))
+def test_with_dedup_each_event_arrives_once_and_what_is_refused_ends_no_other_lane_twice(
+    seed: int,
+) -> None:
+    """Records whose event is that of a lost one wait until the hub was read, and no longer."""
+    world = EventsWorld(Random(seed))
+    play(world)
+    there = [(sp.partition, at) for sp, _, at in set(world.hub) - world.dropped]
+    assert len(there) == len(set(there))
 
 
 @examples(60)

@@ -109,6 +109,44 @@ def test_a_stuck_partition_is_recovered_and_read_beside_its_lane_which_never_end
     assert (world.lanes["union"], world.state.at(EU1).lane) == (tasks, "eu")
 
 
+def test_a_lane_that_ends_for_a_hub_partition_starts_without_what_that_refuses(
+    ways: Ways,
+) -> None:
+    """On executors, and with dedup, no task may give a partition up while it runs."""
+    world = running()
+    world.ends_whole = True
+    ways.clear()
+    world.stick(world.lanes["union"], EU0)
+    world.until_all(Stage.READING)
+    assert ways == [
+        *(Way.FAILED, Way.GONE, Way.DUE, Way.JUDGED, Way.RECOVERED_FROM),
+        *(Way.RECOVERED, Way.JUDGED, Way.STARTED),
+    ]
+    why = "hub partition orders-0 has not taken the same records for 120 s, though the hub answers"
+    kind = "aggregator.connector.HubWriter$Stuck"
+    assert world.told("lane_failed") == [f"lane union failed, next try in 2 s: {kind}: {why}"]
+    assert world.told("partitions_stuck") == [
+        f"lane union continues without {EU0}, which gets a lane beside it: {kind}: {why}"
+    ]
+    assert set(world.lanes["union"].positions) == {EU1, *US}
+    assert set(world.lanes["eu"].positions) == {EU0}
+    # As often as it is refused again, no other partition notices.
+    union = world.lanes["union"]
+    for _ in range(3):
+        world.stick(world.lanes["eu"], EU0)
+        world.until_all(Stage.LOST, EU0)
+        world.until_all(Stage.READING)
+    assert world.lanes["union"] is union
+    # Another one joins it there, and what is left continues.
+    world.stick(union, EU1)
+    world.until_all(Stage.LOST, EU1)
+    world.until_all(Stage.READING)
+    assert {name: set(it.positions) for name, it in world.lanes.items()} == {
+        "us": set(US),
+        "eu": {EU0, EU1},
+    }
+
+
 def test_a_partition_is_taken_out_by_itself_and_its_lane_goes_on(ways: Ways) -> None:
     world = running()
     ways.clear()

@@ -68,7 +68,19 @@ def test_what_rests_apart_gets_a_lane_beside_and_joins_another_one_only_without_
     )
     assert sizes(more) == {"eu": 4, "eu-2": 3}
     assert sizes(plan_lanes(new, current=before, apart=apart, room=False)) == {"eu": 5}
-    assert sizes(plan_lanes(new, apart=apart)) == {"eu": 5}
+    assert sizes(plan_lanes(new, apart=apart)) == {"eu": 3, "eu-2": 2}
+    # Where none runs, as after the failure of all, those that may share do.
+    first = plan_lanes([*BOTH, *apart], apart=apart)
+    assert sizes(first) == {"union": 9, "eu": 2}
+    again = plan_lanes([*BOTH, *apart], current=first[1:], apart=apart)
+    assert sizes(again) == {"eu": 2, "union": 9}
+    # What is new joins no lane of such.
+    grown = [*BOTH, *parts("eu", 1, "new"), *apart]
+    assert sizes(plan_lanes(grown, current=first, apart=apart)) == {
+        "union": 9,
+        "eu": 2,
+        "eu-2": 1,
+    }
 
 
 def test_a_new_source_leaves_the_others_alone() -> None:

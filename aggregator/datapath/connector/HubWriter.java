@@ -14,6 +14,7 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RetriableException;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -45,12 +46,20 @@ final class HubWriter {
         }
     }
 
-    /** The hub answers, and yet does not take what it was sent. */
+    /** The hub does not take what it was sent, for long, and answers, or does not. */
     static final class Stuck extends RuntimeException {
         private static final long serialVersionUID = 1L;
 
         private Stuck(String words) {
             super(words);
+        }
+
+        /**
+         * The same with the source partitions whose records it is about, for the driver: it reads
+         * what ended a lane as text, and starts the next one without them.
+         */
+        private Stuck of(List<String> parts) {
+            return new Stuck(getMessage() + "; they are of " + String.join(", ", parts));
         }
     }
 
@@ -125,6 +134,7 @@ final class HubWriter {
     static final long BATCH_BYTES = 16_384;
     static final String BUFFER = "buffer.memory";
     static final long BUFFER_BYTES = 33_554_432;
+    private static final String DELIVERY = "delivery.timeout.ms";
 
     private static final Logger LOG = LoggerFactory.getLogger(HubWriter.class);
     /** Without an old record for so long, a place goes by the usual producer again. */
@@ -138,6 +148,9 @@ final class HubWriter {
     /** How long answers for other places are waited for when one is left alone. */
     private static final long DRAIN_NANOS = 400_000_000L;
     private static final long STUCK_TIMEOUTS = 4;
+    /** Kafka's default for `delivery.timeout.ms`, and the part of it before it is over. */
+    private static final long DELIVERY_MS = 120_000;
+    private static final double STUCK_PART = 0.75;
     private static final long STUCK_RISE_MS = 4_000;
     /** How long report points wait for an answer. */
     private static final long SILENT_MS = 2_000;
@@ -160,6 +173,8 @@ final class HubWriter {
     private final long buffer;
     private final long chunk;
     private final long stuckMs;
+    /** The same for a place of which nothing is known: shortly before a producer gives it up. */
+    private final long unknownMs;
     private volatile Producer<byte[], byte[]> usual;
     private Metric retries;
     private Metric usualFree;
@@ -189,7 +204,9 @@ final class HubWriter {
         }
         buffer = number(spec.producer, BUFFER, BUFFER_BYTES);
         chunk = number(spec.producer, BATCH, BATCH_BYTES);
-        stuckMs = STUCK_TIMEOUTS * number(spec.producer, "request.timeout.ms", 30_000);
+        unknownMs = (long) (STUCK_PART * number(spec.producer, DELIVERY, DELIVERY_MS));
+        long request = number(spec.producer, "request.timeout.ms", 30_000);
+        stuckMs = Math.min(STUCK_TIMEOUTS * request, unknownMs);
         openUsual();
         look(nowMs);
     }
@@ -216,7 +233,13 @@ final class HubWriter {
         return failure;
     }
 
+    /** By the task's thread. */
     void throwFailure() {
+        if (failure instanceof TimeoutException late) {
+            // The producer has given it up, as on executors: another one is to go without it.
+            BitSet parts = partsOf(silent());
+            failure = parts.isEmpty() ? late : new Stuck(late.getMessage()).of(spec.names(parts));
+        }
         if (failure != null) {
             throw new IllegalStateException(failure.getMessage(), failure);
         }
@@ -296,8 +319,8 @@ final class HubWriter {
             more = false;
             for (HubPlace place : places) {
                 // What was refused for a moment goes again, unless its partition is given up.
-                boolean fails = place.underWay() > 0
-                    && (!refused.contains(place) || place.parts.intersects(parts));
+                boolean waits = refused.contains(place) && !place.broken;
+                boolean fails = place.underWay() > 0 && (!waits || place.parts.intersects(parts));
                 if (fails && !place.counted) {
                     place.broken = true;
                     place.counted = true;
@@ -381,9 +404,9 @@ final class HubWriter {
         }
     }
 
-    /** Ends it for what `tick` has found. */
-    void fail(Stuck stuck) {
-        failed(null, stuck);
+    /** Ends it for what `tick` has found, which is of these source partitions. */
+    void fail(Stuck stuck, BitSet parts) {
+        failed(null, stuck.of(spec.names(parts)));
     }
 
     /** Places go by the usual producer again when the old records are through. */
@@ -587,18 +610,24 @@ final class HubWriter {
 
     /**
      * Whether the hub refuses again and again what it would take if it knew the numbers before. A
-     * place that it never took anything of from this producer is only waited for: there is one
-     * request for it, and nothing that could be known.
+     * place that it never took anything of from this producer is waited for as long as the producer
+     * waits: there is one request for it, and nothing that could be known.
      */
     private boolean isStuck(HubPlace place) {
-        return failure == null && place.known && !place.careful && now - place.waitsFrom > stuckMs
-            && (rises - place.rises) * STUCK_RISE_MS > stuckMs;
+        long limit = limitMs(place);
+        return failure == null && now - place.waitsFrom > limit
+            && (place.careful ? place.refusal() != null
+                              : (rises - place.rises) * STUCK_RISE_MS > limit);
+    }
+
+    private long limitMs(HubPlace place) {
+        return place.known && !place.careful ? stuckMs : unknownMs;
     }
 
     private Stuck stuck(int at) {
         return new Stuck(
             "hub partition " + spec.placeTopics.get(at) + "-" + spec.placePartitions.get(at)
-            + " has not taken the same records for " + stuckMs / 1000
+            + " has not taken the same records for " + limitMs(places[at]) / 1000
             + " s, though the hub answers");
     }
 

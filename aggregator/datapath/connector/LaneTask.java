@@ -241,6 +241,9 @@ final class LaneTask {
             hub.throwFailure();
             sleep(FLUSH_SLICE_MS);
             hub.look(now());
+            if (System.nanoTime() - nextPoint >= 0) {
+                point(System.nanoTime());
+            }
         }
         Failpoint.pass("task-commit");
         hub.throwFailure();
@@ -407,13 +410,16 @@ final class LaneTask {
 
     /**
      * Continues without the partitions whose records a hub partition does not take. Not where what
-     * they claimed is in doubt, nor where another task would read on from where they were.
+     * they claimed is in doubt, nor where another task would read on from where they were: there
+     * the lane ends, and says which they are.
      */
     private void leave(HubWriter.Stuck stuck) {
-        BitSet parts = isHere() ? hub.drain() : null;
-        if (parts == null || hub.failure() != null
-            || parts.stream().anyMatch(sender.gate::guards)) {
-            hub.fail(stuck);
+        BitSet parts = hub.drain();
+        boolean mayLeave = isHere() && parts.stream().noneMatch(sender.gate::guards);
+        if (!mayLeave && !parts.isEmpty()) {
+            hub.fail(stuck, parts);
+        }
+        if (hub.failure() != null) {
             return;
         }
         List<HubWriter.Sent> lost = hub.leave(parts);

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.Base64;
+import java.util.BitSet;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -199,6 +200,14 @@ final class TaskSpec implements Serializable {
         Set<String> found = new LinkedHashSet<>();
         parts.forEach(part -> found.add(part.route.hubTopic));
         return found;
+    }
+
+    /** Some of its partitions, as people read them, with their cluster. */
+    List<String> names(BitSet some) {
+        return some.stream()
+            .mapToObj(parts::get)
+            .map(part -> cluster + "/" + part.topic + "-" + part.partition)
+            .toList();
     }
 
     /** Routes of one hub topic share its places. */

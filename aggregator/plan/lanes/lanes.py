@@ -30,26 +30,28 @@ def plan_lanes(
     `auto`: one lane of all sources. `source`: a lane for each. `current` are the lanes that there
     are: their partitions stay where they are, those that are not wanted are taken out, and what is
     new joins the lane of its source alone, or gets one. Sources in `alone` (aliases) share no lane.
-    So do partitions in `apart`, but for others of them, so that no lane restarts for them.
+    So do partitions in `apart`, but for others of them, so that no lane restarts for them; nor
+    does anything else join theirs.
     Without `room` for another lane's tasks what is new joins a lane that there is, if it may share.
     """
     wanted = sorted(set(partitions))
     aliases = {sp.cluster for sp in wanted}
     kept = _kept(current, set(wanted), frozenset(alone))
     placed = {sp for lane in kept.values() for sp in lane}
+    split = frozenset(apart) if room else frozenset[SourcePartition]()
     new = by_cluster(sp for sp in wanted if sp not in placed)
-    if not kept and how == "auto":
-        together = [sp for alias, found in new.items() if alias not in alone for sp in found]
+    if all(split.issuperset(lane) for lane in kept.values()) and how == "auto":
+        shared = {alias: found for alias, found in new.items() if alias not in alone}
+        together = {sp for found in shared.values() for sp in found if sp not in split}
         if len({sp.cluster for sp in together}) > 1:
-            kept[free_name(UNION, (), aliases)] = together
-            new = {alias: found for alias, found in new.items() if alias in alone}
-    split = frozenset(apart) if kept and room else frozenset[SourcePartition]()
+            kept[free_name(UNION, kept, aliases)] = sorted(together)
+            new = by_cluster(sp for sp in wanted if sp not in placed and sp not in together)
     for found in (part for them in new.values() for part in _split(them, split)):
         alias, rests = found[0].cluster, found[0] in split
         own = [
             name
             for name, lane in kept.items()
-            if {sp.cluster for sp in lane} == {alias} and (not rests or split.issuperset(lane))
+            if {sp.cluster for sp in lane} == {alias} and rests == split.issuperset(lane)
         ]
         if not own and not room and alias not in alone:
             open_ = {n: {sp.cluster for sp in lane} for n, lane in kept.items()}

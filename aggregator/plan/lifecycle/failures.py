@@ -12,7 +12,7 @@ from aggregator.plan.lifecycle.commands import Abort, Recovered
 from aggregator.plan.lifecycle.stage import Stage, Way
 from aggregator.plan.lifecycle.state import Failures, LaneLife, LaneOver
 from aggregator.plan.lifecycle.step_context import StepContext
-from aggregator.plan.topics.refused_records import is_of_the_hub, is_refusal
+from aggregator.plan.topics.refused_records import is_of_the_hub, is_refusal, without_stuck
 
 DELAYS_SECONDS = (2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 HUB_DELAY_SECONDS = 4.0
@@ -30,7 +30,15 @@ WAIT_SECONDS = 120.0
 
 
 def fail_lane(ctx: StepContext, name: str, life: LaneLife, reason: str) -> None:
-    """A lane has failed, or could not be started: retry its partitions later."""
+    """A lane has failed, or could not be started: retry its partitions later.
+
+    Those for which a hub partition ended it get a lane beside that of the others.
+    """
+    reason, names = without_stuck(reason)
+    stuck = [sp for sp in life.lane.partitions if str(sp) in names]
+    if len(stuck) == len(life.lane.partitions):
+        # There are no others: the whole hub may be away.
+        stuck = []
     hub = is_of_the_hub(reason)
     explained = hub or _is_explained(ctx, life.lane.partitions, reason)
     if len(life.lane.clusters) > 1 and not explained:
@@ -44,10 +52,17 @@ def fail_lane(ctx: StepContext, name: str, life: LaneLife, reason: str) -> None:
     changes = {"lane": "", "key": life.key, "until": ctx.now + delay, "left_at": ctx.now}
     for sp in life.lane.partitions:
         ctx.go(Way.FAILED, sp, stage, why=reason, **changes)
+    for sp in stuck:
+        ctx.keep(sp, replace(ctx.at(sp), stuck=True))
     restarts = life.restarts + 1
     ctx.lane(name, None, LaneOver(life.lane, life.generation, restarts, reason))
     words = f"lane {name} failed, next try in {delay:.0f} s: {reason}"
     ctx.emit("lane_failed", words, {"lane": name})
+    if stuck:
+        gets = "gets" if len(stuck) == 1 else "get"
+        words = f"lane {name} continues without {_some(stuck)}, which {gets} a lane beside it: "
+        fields: dict[str, str | int] = {"lane": name, "partitions": len(stuck)}
+        ctx.emit("partitions_stuck", words + reason, fields)
     if not explained:
         _check_abort(ctx, f"lane {name} failed", reason)
     ctx.dirty = True
@@ -135,12 +150,15 @@ def leave_stuck(
     delay = min(delay, HUB_DELAY_SECONDS)
     for sp in partitions:
         ctx.keep(sp, replace(ctx.at(sp), stopped=reason, stuck=True, until=ctx.now + delay))
-    names = ", ".join(str(sp) for sp in partitions[:NAMED]) + (
-        f" and {len(partitions) - NAMED} more" if len(partitions) > NAMED else ""
-    )
-    words = f"lane {lane} continues without {names}, next try in {delay:.0f} s: {reason}"
+    words = f"lane {lane} continues without {_some(partitions)}, next try in {delay:.0f} s: "
+    words += reason
     ctx.emit("partitions_stuck", words, {"lane": lane, "partitions": len(partitions)})
     ctx.dirty = True
+
+
+def _some(partitions: Sequence[SourcePartition]) -> str:
+    more = len(partitions) - NAMED
+    return ", ".join(map(str, partitions[:NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
 def may_try(ctx: StepContext, sp: SourcePartition) -> bool:

@@ -30,6 +30,9 @@ REFUSALS = {
 """What Kafka throws for a record that it does not take, and will not take the next time either."""
 NO_ANSWER = "aggregator.connector.HubWriter$NoAnswer"
 STUCK = "aggregator.connector.HubWriter$Stuck"
+STUCK_OF = "; they are of "
+"""Behind it are the source partitions of which the hub takes nothing, with commas between
+(HubWriter.Stuck)."""
 REFUSED_WITH = "part of a batch which had one more more invalid records"
 """What a good record of the same batch gets has no class of its own, only these words
 (Sender.failBatch, kafka-clients 3.9.2)."""
@@ -124,6 +127,17 @@ def is_of_the_hub(failure: str) -> bool:
     another one.
     """
     return failure.partition(": ")[0] in (NO_ANSWER, STUCK)
+
+
+def without_stuck(failure: str) -> tuple[str, frozenset[str]]:
+    """Why a lane ended, and the source partitions, as text, of which a hub partition took nothing.
+
+    Its task could not give them up alone. There are none where it ended for another reason.
+    """
+    why, _, names = failure.partition(STUCK_OF)
+    if not failure.startswith(STUCK) or not names:
+        return failure, frozenset()
+    return why, frozenset(names.split(", "))
 
 
 def after_refusal(routes: Iterable[Route], topics: frozenset[Topic]) -> tuple[Route, ...]:
