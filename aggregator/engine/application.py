@@ -207,7 +207,8 @@ def _live(
     """Steps 5 to 7. Returns lane -> problem for lanes that did not end well."""
     try:
         engine.begin(look)
-        emit(Event("running", f"{len(engine.state.lanes)} lanes run"))
+        count = len(engine.state.lanes)
+        emit(Event("running", "1 lane runs" if count == 1 else f"{count} lanes run"))
         threads.observer.start()
         threads.lookout.start()
         engine.supervise()

@@ -16,7 +16,7 @@ from pydantic import Field
 from aggregator.model.values import OffsetRange, SourcePartition
 from aggregator.plan.health.delays import Delay, longest
 from aggregator.status.rates import NOT_RUNNING, Eta, LagSample, Rates, eta, rates
-from aggregator.status.schema import Document, PartitionStatus, Status
+from aggregator.status.schema import NOT_BEGUN, Document, PartitionStatus, Status
 from aggregator.status.sizes import sizes_of, sum_sized
 
 Number = TypeVar("Number", int, float)
@@ -25,6 +25,9 @@ ALL = "(all)"
 """The name of the sum; no source can have it as its alias."""
 SHORTEST_SECONDS = 2.0
 """Positions of a running instance are reported about once a second."""
+
+
+NO_ROWS = "Its partitions are listed once it is RUNNING."
 
 
 class LagRow(Document):
@@ -120,7 +123,8 @@ def report_of(status: Status, earlier: Status | None = None) -> LagReport:
                 reason=part.reason,
             )
         )
-    return make_report(status.name, rows, running=True, at=status.at)
+    notes = () if rows or status.phase not in NOT_BEGUN else (f"It is {status.phase}. {NO_ROWS}",)
+    return make_report(status.name, rows, running=True, at=status.at, notes=notes)
 
 
 def only(report: LagReport, source: str | None, topic: str | None) -> LagReport:

@@ -29,7 +29,7 @@ from aggregator.status.rates import (
     eta,
     rates,
 )
-from aggregator.status.schema import PartitionState, PartitionStatus, Status
+from aggregator.status.schema import PartitionState, PartitionStatus, Phase, Status
 from support.statuses import status_with
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
@@ -304,6 +304,12 @@ def test_report_of_a_running_instance() -> None:
     }
     assert found.totals[0].eta == "about 30 s"
     assert found.running
+
+
+def test_a_report_without_rows_says_that_the_instance_is_still_starting() -> None:
+    starting = status_with(at=NOW, checkpoint_interval_seconds=10, phase=Phase.STARTING)
+    assert "It is STARTING." in report_of(starting).notes[0]
+    assert not report_of(status(60, 700, 1000)).notes
 
 
 def test_report_without_an_earlier_status_knows_no_rate() -> None:
