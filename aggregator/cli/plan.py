@@ -141,6 +141,7 @@ def report_of_plan(plan: Plan, first: Preview | None = None, unknown: str = "") 
     parts: list[Table | str] = [_clusters(plan), table("Routes", ROUTES, plan.routes)]
     if not plan.routes:
         parts.append("No routes: no topic is taken now.")
+    parts += _as_they_are(plan)
     parts.append(table("At the hub", {"action": str}, at_hub))
     if not at_hub:
         parts.append("Nothing to do at the hub.")
@@ -204,6 +205,15 @@ def _first_table(first: Preview) -> Table:
     waiting = Counter(first.waiting.values())
     rows += [("wait", count, why) for why, count in waiting.items()]
     return Table("First", ("what", "partitions", "why"), rows)
+
+
+def _as_they_are(plan: Plan) -> list[str]:
+    """Whose batches go as they are; nothing where all records go one by one."""
+    names = [f"{it.cluster}/{it.topic}" for it in plan.routes if it.batch_bytes]
+    if not names:
+        return []
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return [f"Batches as they are: {', '.join(names[:MOST_NAMES])}{more}"]
 
 
 def _tasks(plan: Plan) -> str:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from aggregator.config.copy_as import copy_problems
 from aggregator.config.dedup import dedup_problems
 from aggregator.config.java_regex import RegexError, compiled
 from aggregator.config.kafka_names import NO_EFFECT, READERS, Role
@@ -93,6 +94,7 @@ def problems(tree: Mapping[str, Any]) -> list[Problem]:
             found.extend(_config_problems(f"topics.overrides.{name}", override))
     found.extend(_spark_problems(_text(_map(tree, "spark").get("conf"))))
     found.extend(dedup_problems(tree))
+    found.extend(copy_problems(tree))
     if str(tree.get("heartbeats")).strip().lower() in _TRUE:
         found.extend(_heartbeats_problems(tree))
     return found

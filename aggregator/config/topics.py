@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from aggregator.config.copy_as import BATCHES
 from aggregator.config.dedup import DedupRule, is_off
 from aggregator.config.node import Node, Seconds, settings_to_text
 from aggregator.config.rename import Rename, check_rename
@@ -78,7 +79,12 @@ class TopicRules(Node):
         description="how a hub record says where it came from: headers (five, origin.cluster and "
         "so on, with its timestamp), or header (one, `origin: eu/orders/5/1204`)",
     )
-
+    copy_as: Literal["records", "batches"] = Field(
+        default="records",
+        description="records (each with its origin), or batches: those that allow it go as the "
+        "source's broker has them, without being unpacked, with the origin in the header of the "
+        "batch, where only this project reads it; all others as records",
+    )
     schemas: SchemaMode = Field(
         default="pass",
         description="schema ids in keys, values (Confluent's wire format) and their headers: pass "
@@ -208,6 +214,12 @@ class TopicsConfig(TopicRules):
     def has_dedup(self) -> bool:
         """Whether any hub topic has its events once."""
         return self.dedup_window > 0
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether batches of any hub topic may be copied as they are."""
+        rules = [self, *(self.rules_for(it) for it in self.overrides)]
+        return any(it.copy_as == BATCHES for it in rules)
 
     @property
     def dedup_window(self) -> float:

@@ -47,6 +47,7 @@ POINTS: dict[str, str] = {
     "before-final-commit": "A lane has ended; its end is not committed yet.",
     "after-final-commit": "A lane's end is committed.",
     "task-skip": "A task leaves out a record that the hub holds already.",
+    "task-pass": "A task is about to hand over a batch that is copied as it is.",
     "task-point": "A task has noted its positions; what they cover may be under way yet.",
     "task-report": "A JVM with tasks is about to report to the driver what they did.",
     "task-flush": "A batch ends: what its task has sent is not all acknowledged yet.",

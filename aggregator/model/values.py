@@ -389,7 +389,8 @@ class Route:
     """One source topic -> one hub topic, with its partitioning.
 
     `hub_partitions` is the hub topic's count after the plan is applied.
-    `transform` is "module:function" or "".
+    `transform` is "module:function" or "". Batches of at most `batch_bytes` are copied as they are
+    where they allow it.
     """
 
     cluster: str
@@ -403,6 +404,7 @@ class Route:
     origin: OriginForm = "headers"
     schemas: SchemaMode = "pass"
     dedup: EventRule | None = None
+    batch_bytes: int = 0
 
     @property
     def hub_topics(self) -> frozenset[str]:

@@ -36,6 +36,7 @@ from aggregator.plan.topics.quarantine_topics import aside_topics, plan_duplicat
 from aggregator.plan.topics.refused_records import plan_poison, room_in
 from aggregator.plan.topics.retention import history_warnings
 from aggregator.plan.topics.routes import Matching, SkippedTopic, match_topics, plan_routes
+from aggregator.plan.topics.whole_batches import with_whole_batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,9 @@ def make_plan(
     ours = _plan_ours(config, matching, hub, refusals)
     actions = (*hub_plan.actions, *ours.actions)
     routes = plan_routes(config, matching, hub_plan.topics)
-    routes = _with_limits(config, routes, matching, facts_after(hub, actions), ours)
+    after = facts_after(hub, actions)
+    routes = _with_limits(config, routes, matching, after, ours)
+    routes, recordwise = with_whole_batches(config, routes, after)
     tasks = _plan_tasks(config, routes, cores)
     history = _history(routes, hub_plan.topics, oldest_record_ms, now_ms)
     refused = (*matching.refusals, *hub_plan.refusals, *ours.refusals, tasks.slots.refusal)
@@ -165,6 +168,7 @@ def make_plan(
         *hub_plan.warnings,
         *words_of((*hub_plan.without, *ours.without)),
         *ours.warnings,
+        *recordwise,
         short_expiry(hub.producer_expiry_ms),
         *history,
         tasks.slots.warning,
@@ -351,6 +355,7 @@ def _route(route: Route) -> dict[str, Any]:
         "origin": route.origin,
         "schemas": route.schemas,
         "dedup": _dedup(route.dedup),
+        "copy_as": "batches" if route.batch_bytes else "records",
     }
 
 

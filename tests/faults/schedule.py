@@ -19,11 +19,11 @@ TASKS = ("task-skip", "task-point", "task-report", *BATCHES, "task-abort")
 """Places in an executor, where there are some."""
 ELSEWHERE = (
     *("after-gap", "after-change", "backfill-scanned", "backfill-point"),
-    *("before-events-known", "before-events-kept", "after-events-kept"),
+    *("before-events-known", "before-events-kept", "after-events-kept", "task-pass"),
 )
-"""Passed where something is lost, somebody changes a source, backfills, or has each event once:
-each has a test of its own (tests/integration/test_gaps.py, test_connect_rest.py, test_backfill.py,
-test_dedup.py)."""
+"""Passed where something is lost, somebody changes a source, backfills, has each event once, or
+copies batches as they are: each has a test of its own (tests/integration/test_gaps.py,
+test_connect_rest.py, test_backfill.py, test_dedup.py, test_whole_batches.py)."""
 LIVING = tuple(
     name
     for name in POINTS

@@ -92,6 +92,7 @@ class HubReaderTest {
             (tp, record)
                 -> found.add(tp + "@" + record.offset()),
             leftOut,
+            null,
             silenceNanos);
     }
 }

@@ -61,6 +61,18 @@ final class Specs {
         return new TaskSpec(lane, 0, 0);
     }
 
+    /** A task of cluster "eu" that copies batches of this size as they are; limits of its topic. */
+    static TaskSpec copying(int batchBytes, String limits, String part) {
+        String own =
+            "'cluster_id': 'an-id', 'plain': true, 'consumer': {}, 'tasks': [[0]], 'partitions':"
+            + " [{'route': 0, " + part + "}]}";
+        ObjectNode lane = (ObjectNode) lane("source_partition", own);
+        lane.putObject("careful").put("retries", "0");
+        ObjectNode route = (ObjectNode) lane.get("routes").get(0);
+        route.put("batch_bytes", batchBytes).set("limits", json("{" + limits + "}"));
+        return new TaskSpec(lane, 1, 0);
+    }
+
     private static JsonNode lane(String rule, String own) {
         String lane =
             "{'key': 'eu#3', 'lane': 'eu', 'generation': 3, 'snapshot': 0, 'producer': {},"

@@ -15,6 +15,7 @@ ORDER = (
     "test_alerts_fire.py",
     "test_backfill.py",
     "test_gaps.py",
+    "test_whole_batches.py",
     "test_verify.py",
     "test_dashboard.py",
     "test_connector.py",

@@ -176,6 +176,7 @@ def test_a_route_says_where_records_go() -> None:
         "compact": False,
         "schemas": "pass",
         "dedup": None,
+        "batch_bytes": 0,
     }
     assert (second["hub_topic"], second["by"]) == ("hub.logs", "cluster")
     assert third["fixed"] == partition_for_key(b"us", 6)

@@ -74,7 +74,7 @@ def test_every_failpoint_that_a_life_comes_to_is_drawn() -> None:
     armed = Counter(name for spec in drawn for name in parse(spec))
     maintenance = {"before-compaction", "after-compaction", "after-vacuum"}
     elsewhere = {"after-gap", "after-change", "backfill-scanned", "backfill-point"}
-    elsewhere |= {"before-events-known", "before-events-kept", "after-events-kept"}
+    elsewhere |= {"before-events-known", "before-events-kept", "after-events-kept", "task-pass"}
     assert POINTS.keys() - armed.keys() == {"after-plan", *elsewhere, *maintenance}
 
 

@@ -2,7 +2,6 @@ package aggregator.connector;
 
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
-import java.util.Arrays;
 
 /**
  * Memory outside the heap for the larger batches that are on their way to the hub, used again and
@@ -28,11 +27,17 @@ final class BatchBuffers {
 
     /** A copy of the first bytes of an array: in an array where it is small, or none is left. */
     ByteBuffer copy(byte[] from, int length) {
+        return copy(ByteBuffer.wrap(from, 0, length));
+    }
+
+    /** The same of what is left in a buffer, which stays as it is. */
+    ByteBuffer copy(ByteBuffer from) {
+        int length = from.remaining();
         ByteBuffer into = length < LEAST_BYTES || length > size ? null : take();
         if (into == null) {
-            return ByteBuffer.wrap(Arrays.copyOf(from, length));
+            into = ByteBuffer.allocate(length);
         }
-        return into.clear().put(from, 0, length).flip();
+        return into.clear().put(from.duplicate()).flip();
     }
 
     /**

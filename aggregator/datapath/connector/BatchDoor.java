@@ -60,15 +60,31 @@ public final class BatchDoor {
      */
     public void send(TopicPartition to, ByteBuffer bytes, int count, Callback done)
         throws ReflectiveOperationException {
+        send(to, new Finished(bytes, count, done), done);
+    }
+
+    /** What a batch has in place of what a producer would give it; the producer has no own. */
+    public record State(long id, short epoch, int sequence) {}
+
+    /** The same with this state, by a producer that is not idempotent. */
+    public void send(TopicPartition to, ByteBuffer bytes, int count, State state, Callback done)
+        throws ReflectiveOperationException {
+        Finished batch = new Finished(bytes, count, done);
+        batch.setProducerState(state.id, state.epoch, state.sequence, false);
+        send(to, batch, done);
+    }
+
+    private void send(TopicPartition to, Finished finished, Callback done)
+        throws ReflectiveOperationException {
         Deque<ProducerBatch> queue = queues.get(to);
         if (queue == null) {
             queue = open(to);
         }
         long now = System.currentTimeMillis();
         // As one that was split off another: its memory is not of the producer's pool.
-        ProducerBatch batch = new ProducerBatch(to, new Finished(bytes, count, done), now, true);
+        ProducerBatch batch = new ProducerBatch(to, finished, now, true);
         batch.tryAppend(now, null, null, Record.EMPTY_HEADERS, done, now);
-        batch.recordCount = count;
+        batch.recordCount = finished.count;
         incomplete.add(batch);
         synchronized (queue) {
             queue.addLast(batch);

@@ -89,6 +89,11 @@ final class BatchPacker implements AutoCloseable {
         return buffers.copy(bytes, size);
     }
 
+    /** The same of a batch that was fetched. */
+    ByteBuffer own(ByteBuffer batch) {
+        return buffers.copy(batch);
+    }
+
     /** The hub has it: its memory is used again. */
     void arrived(ByteBuffer own) {
         buffers.give(own);

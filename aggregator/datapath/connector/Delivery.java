@@ -31,6 +31,7 @@ final class Delivery extends HubWriter.Sent {
     private long[] timestamps = new long[FEW];
     private int[] partOf = new int[FEW];
     private int count;
+    private boolean isWhole;
     private List<Claimed> claims = List.of();
 
     Delivery(int place, Points.Epoch epoch, long polledAt, Counters counters) {
@@ -58,6 +59,14 @@ final class Delivery extends HubWriter.Sent {
         count++;
     }
 
+    /** A whole batch goes with it, and nothing else. Its records count as new as the newest one. */
+    void addAll(int part, long newest, int records) {
+        parts.set(part);
+        timestamps[0] = newest;
+        isWhole = true;
+        count = records;
+    }
+
     /** What goes of it with a batch of `records` records, of which the first has this number. */
     Delivery part(int from, int records) {
         Delivery own = new Delivery(place, epoch, polledAt, counters);
@@ -76,7 +85,11 @@ final class Delivery extends HubWriter.Sent {
     void arrived(RecordMetadata metadata) {
         long now = DriverClock.now();
         counters.flight.add(now - polledAt, count);
-        counters.age.addAges(timestamps, count, now);
+        if (isWhole) {
+            counters.age.addAge(timestamps[0], count, now);
+        } else {
+            counters.age.addAges(timestamps, count, now);
+        }
         long first = metadata.offset();
         // First: what a report point covers has to be held.
         for (Claimed each : claims) {

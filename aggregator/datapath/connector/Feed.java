@@ -92,6 +92,7 @@ final class Feed {
     private final List<Optional<Integer>> epochs;
     private volatile Consumer<byte[], byte[]> consumer;
     private Fetched fetched = new Fetched.Objects();
+    private Passing passing = (of, batch, from) -> false;
     /** Of the record that comes next. */
     private TopicPartition bufferedName;
     private int bufferedPart = -1;
@@ -238,6 +239,22 @@ final class Feed {
         return fetched.cursor();
     }
 
+    /** The batch that was read last and goes as it is; null for a record. */
+    BatchHead whole() {
+        return isHandedOut ? fetched.whole() : null;
+    }
+
+    /** From now on batches that this rule takes are handed out whole. */
+    void pass(Passing rule) {
+        passing = rule;
+        fetched.pass(rule);
+    }
+
+    /** The number of a partition in the spec. */
+    int partOf(TopicPartition name) {
+        return index.get(name);
+    }
+
     /** Makes a `next` that waits return soon; the one call that another thread may do. */
     void wake() {
         Consumer<byte[], byte[]> waiting = consumer;
@@ -255,7 +272,7 @@ final class Feed {
     }
 
     private void pass(int at) {
-        positions[at] = fetched.offset() + 1;
+        positions[at] = fetched.last() + 1;
         epochs.set(at, fetched.leaderEpoch());
     }
 
@@ -485,6 +502,7 @@ final class Feed {
         opening = null;
         answers.follow(consumer);
         fetched = consumers.reader(consumer);
+        fetched.pass(passing);
         sight = consumers.sight(consumer);
         changed = true;
         return true;

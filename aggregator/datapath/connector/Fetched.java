@@ -8,6 +8,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.internals.BatchCollector;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.header.internals.RecordHeaders;
 
 /**
  * What a consumer has fetched, record after record: as objects, or as bytes of batches.
@@ -28,6 +29,19 @@ abstract class Fetched {
     abstract void next();
 
     abstract long offset();
+
+    /** The offset of the last record that it is: another one than the first of a whole batch. */
+    long last() {
+        return offset();
+    }
+
+    /** The batch that goes as it is; null where it is a record. */
+    BatchHead whole() {
+        return null;
+    }
+
+    /** From now on it is a whole batch where this rule takes one. */
+    abstract void pass(Passing rule);
 
     abstract long timestamp();
 
@@ -116,6 +130,11 @@ abstract class Fetched {
         }
 
         @Override
+        void pass(Passing rule) {
+            // Records that are objects have no batch.
+        }
+
+        @Override
         long damagedAt() {
             return -1;
         }
@@ -132,13 +151,28 @@ abstract class Fetched {
     static final class Bytes extends Fetched {
         private final BatchCollector collector;
         private final BatchCursor cursor = new BatchCursor();
+        /** Null where the origins of passed batches are not wanted. */
+        private final PassedOrigins origins;
+        private Passing passing = (of, batch, from) -> false;
         private TopicPartition partition;
+        private BatchHead whole;
         private long damagedAt = -1;
         private boolean isReady;
         private long number;
 
         Bytes(BatchCollector collector) {
+            this(collector, null);
+        }
+
+        /** Records of batches that were passed have the origin that these know. */
+        Bytes(BatchCollector collector, PassedOrigins origins) {
             this.collector = collector;
+            this.origins = origins;
+        }
+
+        @Override
+        void pass(Passing rule) {
+            passing = rule;
         }
 
         @Override
@@ -153,12 +187,15 @@ abstract class Fetched {
                     isReady = true;
                 } else if (!open()) {
                     return false;
+                } else if (whole != null) {
+                    isReady = true;
                 }
             }
             return true;
         }
 
         private boolean advance() {
+            whole = null;
             try {
                 return cursor.next();
             } catch (RuntimeException damaged) {
@@ -171,10 +208,16 @@ abstract class Fetched {
             if (batch == null) {
                 return false;
             }
+            partition = batch.partition();
+            BatchHead head = BatchHead.of(batch.bytes());
+            if (passing.takes(partition, head, batch.from())) {
+                whole = head;
+                damagedAt = head.first();
+                return true;
+            }
             if (number++ % BatchSample.EVERY == 0) {
                 BatchSample.checkCursor(batch.bytes());
             }
-            partition = batch.partition();
             damagedAt = Math.max(batch.from(), batch.bytes().getLong(batch.bytes().position()));
             try {
                 cursor.open(batch.bytes(), batch.from());
@@ -206,26 +249,41 @@ abstract class Fetched {
 
         @Override
         long offset() {
-            return cursor.offset;
+            return whole == null ? cursor.offset : whole.first();
+        }
+
+        @Override
+        long last() {
+            return whole == null ? cursor.offset : whole.last();
+        }
+
+        @Override
+        BatchHead whole() {
+            return whole;
         }
 
         @Override
         long timestamp() {
-            return cursor.timestamp;
+            return whole == null ? cursor.timestamp : whole.newest();
         }
 
         @Override
         Optional<Integer> leaderEpoch() {
-            return cursor.leaderEpoch;
+            return whole == null ? cursor.leaderEpoch : whole.leaderEpoch();
         }
 
         @Override
         int size() {
-            return Math.max(0, cursor.keyLength) + Math.max(0, cursor.valueLength);
+            return whole != null ? whole.size()
+                                 : Math.max(0, cursor.keyLength) + Math.max(0, cursor.valueLength);
         }
 
         @Override
         ConsumerRecord<byte[], byte[]> record() {
+            RecordHeaders headers = cursor.headers();
+            if (origins != null) {
+                origins.append(headers, cursor);
+            }
             return new ConsumerRecord<>(
                 partition.topic(),
                 partition.partition(),
@@ -236,7 +294,7 @@ abstract class Fetched {
                 cursor.valueLength,
                 cursor.key(),
                 cursor.value(),
-                cursor.headers(),
+                headers,
                 cursor.leaderEpoch);
         }
 
@@ -254,6 +312,7 @@ abstract class Fetched {
         void clear() {
             collector.clear();
             cursor.clear();
+            whole = null;
             isReady = false;
         }
     }

@@ -65,6 +65,13 @@ final class Histogram {
         add(Math.max(0, now - before), same);
     }
 
+    /** The age of several records with one timestamp. */
+    void addAge(long timestamp, int times, long now) {
+        if (timestamp >= 0 && timestamp - now <= AHEAD_MS) {
+            add(Math.max(0, now - timestamp), times);
+        }
+    }
+
     ArrayNode json() {
         ArrayNode array = JsonNodeFactory.instance.arrayNode();
         for (long count : counts) {

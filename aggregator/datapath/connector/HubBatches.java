@@ -1,10 +1,12 @@
 package aggregator.connector;
 
+import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
+import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.internals.BatchDoor;
 import org.apache.kafka.common.TopicPartition;
@@ -115,6 +117,26 @@ final class HubBatches {
         return place.delivery;
     }
 
+    /**
+     * Sends a fetched batch as it is, behind what was begun for its place, with the producer id
+     * that names its source partition.
+     */
+    void pass(int number, BatchHead batch, long producerId, Delivery delivery) {
+        Place place = places[number] == null ? open(number) : places[number];
+        if (!place.builder.isEmpty()) {
+            hand(place);
+            begun.remove(place);
+        }
+        ByteBuffer own = packer.own(batch.bytes());
+        own.putLong(own.position(), 0);
+        BatchBuilder.Batch whole =
+            new BatchBuilder.Batch(own, batch.count(), batch.newest(), batch.size());
+        BatchDoor.State state = new BatchDoor.State(
+            producerId, PassedOrigin.epoch(batch.first()), PassedOrigin.sequence(batch.first()));
+        WriteGuard.await();
+        hub.send(number, new Load(this, place.name, whole, state), batch.newest(), delivery);
+    }
+
     /** The place of a hub partition, whose batch has been begun and has room for this record. */
     private Place withRoom(int number, int size, Deliveries begin) {
         Place place = places[number];
@@ -176,7 +198,7 @@ final class HubBatches {
             Delivery own = all.size() == 1 ? whole : whole.part(from, each.count());
             from += each.count();
             WriteGuard.await();
-            hub.send(place.number, new Load(this, place.name, each), each.oldest(), own);
+            hub.send(place.number, new Load(this, place.name, each, null), each.oldest(), own);
         }
     }
 
@@ -185,9 +207,14 @@ final class HubBatches {
         packer.close();
     }
 
-    /** A batch for one hub partition. */
-    record Load(HubBatches of, TopicPartition to, BatchBuilder.Batch batch)
+    /** A batch for one hub partition; its state is null where the producer gives it one. */
+    record Load(HubBatches of, TopicPartition to, BatchBuilder.Batch batch, BatchDoor.State state)
         implements HubWriter.Load {
+        @Override
+        public boolean isNumbered() {
+            return state != null;
+        }
+
         @Override
         public int bytes() {
             return batch.bytes().remaining();
@@ -206,12 +233,17 @@ final class HubBatches {
                     door = new BatchDoor(producer);
                     of.doors.put(producer, door);
                 }
-                door.send(to, batch.bytes(), batch.count(), (metadata, error) -> {
+                Callback done = (metadata, error) -> {
                     if (error == null) {
                         of.packer.arrived(batch.bytes());
                     }
                     sent.onCompletion(metadata, error);
-                });
+                };
+                if (state == null) {
+                    door.send(to, batch.bytes(), batch.count(), done);
+                } else {
+                    door.send(to, batch.bytes(), batch.count(), state, done);
+                }
             } catch (ReflectiveOperationException another) {
                 throw new IllegalStateException(ANOTHER_CLIENT, another);
             }

@@ -36,20 +36,22 @@ final class HubReader {
         Map<TopicPartition, long[]> ranges,
         BooleanSupplier cancelled,
         BiConsumer<TopicPartition, ConsumerRecord<byte[], byte[]>> take) {
-        return read(() -> consumer(settings), ranges, cancelled, take, null, SILENCE_NANOS);
+        return read(() -> consumer(settings), ranges, cancelled, take, null, null, SILENCE_NANOS);
     }
 
     /**
      * The same, where a topic that cannot be read, or of which nothing comes, is left out: it is
-     * put into `unread`, with the reason and the fix. Throws all else.
+     * put into `unread`, with the reason and the fix. Throws all else. Records of batches that were
+     * copied as they are come with the origins that are known.
      */
     static long read(
         Supplier<? extends Consumer<byte[], byte[]>> open,
         Map<TopicPartition, long[]> ranges,
         BooleanSupplier cancelled,
         BiConsumer<TopicPartition, ConsumerRecord<byte[], byte[]>> take,
-        Map<String, String> unread) {
-        return read(open, ranges, cancelled, take, unread, LEFT_NANOS);
+        Map<String, String> unread,
+        PassedOrigins origins) {
+        return read(open, ranges, cancelled, take, unread, origins, LEFT_NANOS);
     }
 
     static long read(
@@ -58,12 +60,14 @@ final class HubReader {
         BooleanSupplier cancelled,
         BiConsumer<TopicPartition, ConsumerRecord<byte[], byte[]>> take,
         Map<String, String> unread,
+        PassedOrigins origins,
         long silenceNanos) {
         long read = 0;
         // A client may ask a broker that hangs first of all; then nothing comes for half a minute.
         long patience = SILENCE_NANOS;
         long heard = System.nanoTime();
         try (Consumer<byte[], byte[]> hub = open.get()) {
+            HubRecords records = new HubRecords(hub, origins);
             hub.assign(ranges.keySet());
             ranges.forEach((tp, bounds) -> hub.seek(tp, bounds[0]));
             while (!ranges.isEmpty()) {
@@ -73,21 +77,14 @@ final class HubReader {
                 ConsumerRecords<byte[], byte[]> polled = ConsumerRecords.empty();
                 boolean news = false;
                 try {
-                    polled = hub.poll(POLL);
+                    polled = records.poll(POLL);
                 } catch (KafkaException | IllegalStateException | IllegalArgumentException error) {
                     if (unread == null || !leaves(hub, ranges, error, unread)) {
                         throw error;
                     }
                     news = true;
                 }
-                for (TopicPartition tp : polled.partitions()) {
-                    for (ConsumerRecord<byte[], byte[]> record : polled.records(tp)) {
-                        if (record.offset() < ranges.get(tp)[1]) {
-                            read++;
-                            take.accept(tp, record);
-                        }
-                    }
-                }
+                read += hand(polled, ranges, take);
                 news |= ranges.keySet().removeIf(tp -> hub.position(tp) >= ranges.get(tp)[1]);
                 if (news) {
                     hub.assign(ranges.keySet());
@@ -111,6 +108,23 @@ final class HubReader {
             }
         }
         return read;
+    }
+
+    /** Hands on what of it is in these ranges; returns how many records. */
+    private static long hand(
+        ConsumerRecords<byte[], byte[]> polled,
+        Map<TopicPartition, long[]> ranges,
+        BiConsumer<TopicPartition, ConsumerRecord<byte[], byte[]>> take) {
+        long handed = 0;
+        for (TopicPartition tp : polled.partitions()) {
+            for (ConsumerRecord<byte[], byte[]> record : polled.records(tp)) {
+                if (record.offset() < ranges.get(tp)[1]) {
+                    handed++;
+                    take.accept(tp, record);
+                }
+            }
+        }
+        return handed;
     }
 
     /** Whether an error is of some topics alone; then these are read no more. */

@@ -39,6 +39,7 @@ public final class HubTail {
 
     private final Map<String, String> consumer = new HashMap<>();
     private final OriginReader reader;
+    private final PassedOrigins origins;
     private final Map<OriginReader.Place, Part> parts = new HashMap<>();
     private final Set<String> compacted = new HashSet<>();
     /** Topics that cannot be read, and why. */
@@ -49,6 +50,7 @@ public final class HubTail {
             .properties()
             .forEach(e -> consumer.put(e.getKey(), e.getValue().asText()));
         reader = new OriginReader(json.get("origin"));
+        origins = new PassedOrigins(json.get("origin").get("compact").asText());
         json.get("compacted").forEach(name -> compacted.add(name.asText()));
         for (JsonNode each : json.get("positions")) {
             Part part = new Part();
@@ -58,6 +60,7 @@ public final class HubTail {
                 new OriginReader.Place(
                     each.get(0).asText(), each.get(1).asText(), each.get(2).asInt()),
                 part);
+            origins.know(each.get(0).asText(), each.get(1).asText(), each.get(2).asInt());
         }
     }
 
@@ -96,7 +99,8 @@ public final class HubTail {
                             ()
                                 -> cancelled,
                             tail::take,
-                            tail.unread)));
+                            tail.unread,
+                            tail.origins)));
             long read = 0;
             for (Future<Long> done : pool.invokeAll(jobs)) {
                 read += done.get();

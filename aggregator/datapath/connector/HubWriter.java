@@ -72,6 +72,11 @@ final class HubWriter {
     interface Load {
         int bytes();
 
+        /** Whether only a producer without numbers of its own may send it, as the careful is. */
+        default boolean isNumbered() {
+            return false;
+        }
+
         /** Whether the producer keeps it in the buffer that it has for records. */
         boolean isOfProducersBuffer();
 
@@ -475,7 +480,7 @@ final class HubWriter {
     /** Sends it, or holds it until that may be. `timestamp` is below 0 where it has none. */
     void send(int number, Load load, long timestamp, Sent sent) {
         HubPlace place = places[number];
-        if ((timestamp < 0 ? now : timestamp) < oldBefore) {
+        if (load.isNumbered() || (timestamp < 0 ? now : timestamp) < oldBefore) {
             place.wanted = true;
             place.oldAt = now;
         }

@@ -31,6 +31,8 @@ final class LaneTask {
     private static final long IDLE_AFTER_NANOS = 5_000_000_000L;
     /** Records between two looks at the clocks while more are at hand. */
     private static final int RECORDS_PER_LOOK = 128;
+    /** As many of these is a batch that goes as it is. */
+    private static final int LOOKS_PER_BATCH = 15;
     private static final long ENDED_SLICE_MS = 20;
     /** Much longer than from one batch to the next. */
     private static final long FORGOTTEN_NANOS = 10_000_000_000L;
@@ -202,6 +204,7 @@ final class LaneTask {
     void sendAtHand() {
         while (true) {
             hub.throwFailure();
+            untilLook -= feed.whole() == null ? 0 : LOOKS_PER_BATCH;
             sender.send();
             lookAtStops();
             feed.passed();

@@ -69,6 +69,15 @@ final class Limits implements Serializable {
                                                                                        : null;
     }
 
+    /**
+     * Whether a whole batch goes by them. Not where each record would have to be looked at: what a
+     * header does not say is the oldest timestamp, and which records have a key.
+     */
+    boolean takes(BatchHead batch) {
+        return batch.size() <= maxBytes && behindMs == Long.MAX_VALUE && !keyRequired
+            && refusal(false, batch.newest(), DriverClock.now()) == null;
+    }
+
     private String refusal(boolean hasNoKey, long timestamp, long now) {
         if (keyRequired && hasNoKey) {
             return NO_KEY;

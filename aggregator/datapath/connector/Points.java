@@ -139,8 +139,13 @@ final class Points {
 
     /** By the task's thread, before it sends a record: the epoch to acknowledge it in. */
     Epoch sending(int place) {
-        open.sentTo[place]++;
-        open.sent++;
+        return sending(place, 1);
+    }
+
+    /** The same before it sends several at once. */
+    Epoch sending(int place, int records) {
+        open.sentTo[place] += records;
+        open.sent += records;
         return open;
     }
 

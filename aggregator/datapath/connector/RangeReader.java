@@ -26,6 +26,7 @@ final class RangeReader implements PartitionReader<InternalRow> {
     private final RangeSource.Range range;
     private final TopicPartition place;
     private final KafkaConsumer<byte[], byte[]> consumer;
+    private final HubRecords records;
     private final GenericInternalRow row = new GenericInternalRow(8);
     private Iterator<ConsumerRecord<byte[], byte[]>> polled = Collections.emptyIterator();
     private ConsumerRecord<byte[], byte[]> record;
@@ -36,6 +37,9 @@ final class RangeReader implements PartitionReader<InternalRow> {
         consumer = HubReader.consumer(range.consumer());
         consumer.assign(List.of(place));
         consumer.seek(place, range.from());
+        boolean has = !range.origins().isEmpty();
+        records =
+            new HubRecords(consumer, has ? PassedOrigins.of(Json.parse(range.origins())) : null);
     }
 
     @Override
@@ -65,7 +69,7 @@ final class RangeReader implements PartitionReader<InternalRow> {
 
     private Iterator<ConsumerRecord<byte[], byte[]>> poll(long position) throws IOException {
         try {
-            return consumer.poll(POLL).records(place).iterator();
+            return records.poll(POLL).records(place).iterator();
         } catch (InvalidOffsetException | ApiException | InterruptException passing) {
             // What is gone, refused or away is no matter of this place.
             throw passing;

@@ -34,7 +34,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * <p>Options: kafka.* as that source has them, and `read` in JSON: {"ranges": {topic: {partition:
  * [first, behind the last]}}, "exact": true} fails where a log no longer holds all of it, without
  * `exact` what is there is read; or {"topics": [...], "since": millis or null} for what there is
- * when the read begins. A stream takes the topics alone, and begins at their ends.
+ * when the read begins. A stream takes the topics alone, and begins at their ends. With `origins`,
+ * as {@link PassedOrigins#of} takes them, records of batches that were copied as they are come with
+ * the header of their origin.
  */
 public final class RangeSource implements TableProvider {
     private static final String KAFKA = "kafka.";
@@ -67,10 +69,21 @@ public final class RangeSource implements TableProvider {
         return found;
     }
 
-    /** A part of a log, and how to read it. */
-    record Range(String topic, int partition, long from, long to, HashMap<String, String> consumer)
-        implements InputPartition {
+    /**
+     * A part of a log, how to read it, and what {@link PassedOrigins#of} takes; "" for no origins.
+     */
+    record Range(
+        String topic,
+        int partition,
+        long from,
+        long to,
+        HashMap<String, String> consumer,
+        String origins) implements InputPartition {
         private static final long serialVersionUID = 1L;
+    }
+
+    private static String origins(Map<String, String> options) {
+        return options.getOrDefault("origins", "");
     }
 
     private record Ranges(Map<String, String> options) implements SupportsRead {
@@ -112,7 +125,7 @@ public final class RangeSource implements TableProvider {
                 public MicroBatchStream toMicroBatchStream(String checkpoint) {
                     List<String> topics = new ArrayList<>();
                     read(options).path("topics").forEach(each -> topics.add(each.asText()));
-                    return new RangeStream(topics, consumer(options));
+                    return new RangeStream(topics, consumer(options), origins(options));
                 }
 
                 @Override
@@ -125,11 +138,13 @@ public final class RangeSource implements TableProvider {
 
     private static final class Planned implements Batch {
         private final JsonNode read;
+        private final String origins;
         private final HashMap<String, String> consumer;
 
         private Planned(Map<String, String> options) {
             read = read(options);
             consumer = consumer(options);
+            origins = origins(options);
         }
 
         @Override
@@ -151,7 +166,8 @@ public final class RangeSource implements TableProvider {
             List<InputPartition> found = new ArrayList<>();
             ranges.forEach((tp, it) -> {
                 if (it[0] < it[1]) {
-                    found.add(new Range(tp.topic(), tp.partition(), it[0], it[1], consumer));
+                    found.add(
+                        new Range(tp.topic(), tp.partition(), it[0], it[1], consumer, origins));
                 }
             });
             return found.toArray(new InputPartition[0]);

@@ -51,13 +51,15 @@ final class RangeStream implements MicroBatchStream {
 
     private final List<String> topics;
     private final HashMap<String, String> settings;
+    private final String origins;
     private KafkaConsumer<byte[], byte[]> asked;
     private Ends latest;
     private long askedAt;
 
-    RangeStream(List<String> topics, HashMap<String, String> settings) {
+    RangeStream(List<String> topics, HashMap<String, String> settings, String origins) {
         this.topics = topics;
         this.settings = settings;
+        this.origins = origins;
     }
 
     @Override
@@ -89,7 +91,8 @@ final class RangeStream implements MicroBatchStream {
         Ends.of(end.json()).at.forEach((tp, to) -> {
             long begin = from.getOrDefault(tp, 0L);
             if (begin < to) {
-                found.add(new RangeSource.Range(tp.topic(), tp.partition(), begin, to, settings));
+                found.add(new RangeSource.Range(
+                    tp.topic(), tp.partition(), begin, to, settings, origins));
             }
         });
         return found.toArray(new InputPartition[0]);

@@ -101,6 +101,8 @@ final class TaskSpec implements Serializable {
         final EventRule events;
         /** The largest record that the topic of the dropped ones takes. */
         final int duplicateBytes;
+        /** The largest batch that goes as it is; 0 where none does. */
+        final int batchBytes;
         /** Index of the hub topic's partition 0 among all places of the task. */
         final int firstPlace;
 
@@ -117,6 +119,7 @@ final class TaskSpec implements Serializable {
             checkSchemas = translateSchemas || json.path("schemas").asText().equals("check");
             events = EventRule.of(json.path("dedup"));
             duplicateBytes = json.path("dedup").path("bytes").asInt();
+            batchBytes = json.path("batch_bytes").asInt();
             this.firstPlace = firstPlace;
         }
     }

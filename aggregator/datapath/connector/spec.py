@@ -6,7 +6,7 @@ by a call, never by the options of a source, which Spark shows.
 
 import base64
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -144,6 +144,16 @@ def origin_names() -> dict[str, Any]:
     return {"names": ORIGIN_HEADERS, "compact": ORIGIN_HEADER}
 
 
+def origins_of_batches(partitions: Iterable[SourcePartition]) -> dict[str, Any]:
+    """What readers of batches that were copied as they are have to know: of whom they may be."""
+    counts: dict[tuple[str, str], int] = {}
+    for sp in partitions:
+        key = (sp.cluster, sp.topic)
+        counts[key] = max(counts.get(key, 0), sp.partition + 1)
+    topics = [[*key, count] for key, count in sorted(counts.items())]
+    return {"header": ORIGIN_HEADER, "topics": topics}
+
+
 def _numbered(dealt: Sequence[Sequence[SourcePartition]]) -> list[list[int]]:
     tasks, first = [], 0
     for task in dealt:
@@ -185,6 +195,7 @@ def _route(route: Route) -> dict[str, Any]:
         "compact": route.origin == "header",
         "schemas": route.schemas,
         "dedup": _dedup(route.dedup),
+        "batch_bytes": route.batch_bytes,
     }
 
 

@@ -6,11 +6,12 @@ from the last origin of a record, the one that our own hop wrote, in either form
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
-from aggregator.model.values import OffsetRange, TopicPartition
+from aggregator.datapath.connector.spec import origins_of_batches
+from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
 
 RANGES = "aggregator.connector.RangeSource"
 ORIGIN = ("cluster", "topic", "partition")
@@ -22,6 +23,14 @@ BULK_OPTIONS = {
     "kafka.max.partition.fetch.bytes": str(8 << 20),
 }
 """Options of a Kafka source that reads a known range, where the user set none."""
+
+
+def known_origins(partitions: Iterable[SourcePartition]) -> dict[str, str]:
+    """An option for reading the hub: these may have batches there that were copied as they are.
+
+    Records of such batches then have the one header with their origin, as if it were their own.
+    """
+    return {"origins": json.dumps(origins_of_batches(partitions))}
 
 
 def read_ranges(

@@ -18,12 +18,13 @@ from aggregator.datapath.spark.headers import (
     origin_texts,
     timestamp_ms,
 )
-from aggregator.datapath.spark.ranges import follow_topics, read_exactly, read_topics
+from aggregator.datapath.spark.ranges import follow_topics, known_origins, read_exactly, read_topics
 from aggregator.datapath.spark.session import open_reader
 from aggregator.extras.notebook.delta_frames import read_table
 from aggregator.kafka.discovery.prepare import prepare
 from aggregator.model.errors import AggregatorError, JarsError
 from aggregator.model.values import OffsetRange, TopicPartition
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 
 Offsets = Mapping[int, tuple[int, int]]
 """Partition -> (first offset, the one behind the last)."""
@@ -72,20 +73,21 @@ def hub_records(
     Columns: topic, partition, offset, timestamp (null where a record has none, or one that is no
     time up to the year 9999), timestamp_ms (what it says), key, value (binary); origin_cluster,
     origin_topic, origin_partition, origin_offset, origin_timestamp (null for a record that did not
-    come through an aggregator; the last one also where the origin is one header, which leaves it to
-    `timestamp`); headers, a map of the record's own headers to their last value. With `sources`
-    only records that came from these. Without `topics` the clusters are asked, so ClusterError when
-    they do not answer.
+    come through an aggregator; the last one also where the origin is one header, or that of a whole
+    batch, which leaves it to `timestamp`); headers, a map of the record's own headers to their last
+    value. With `sources` only records that came from these. Without `topics` the clusters are
+    asked, so ClusterError when they do not answer.
     """
     names = topics or hub_topics(config)
-    found = read_records(spark, config.hub, names, span).transform(with_origin_columns)
+    options = _hub_options(config)
+    found = read_records(spark, options, names, span).transform(with_origin_columns)
     return found.where(F.col("origin_cluster").isin(*sources)) if sources else found
 
 
 def live_records(spark: SparkSession, config: Config, *topics: str) -> DataFrame:
     """A streaming frame of what comes to the hub from now on, with the columns of `hub_records`."""
     names = topics or hub_topics(config)
-    stream = follow_topics(spark, names, _options(config.hub))
+    stream = follow_topics(spark, names, _hub_options(config))
     return stream.transform(with_origin_columns)
 
 
@@ -94,15 +96,14 @@ def source_records(
 ) -> DataFrame:
     """What a source's topic holds now, with the columns of `hub_records` that are not of origin."""
     cluster = config.sources[config.chosen(source)[0]]
-    found = read_records(spark, cluster, (topic,), span)
+    found = read_records(spark, _options(cluster), (topic,), span)
     return found.withColumn("headers", _own_headers()).select(*_plain(found), "headers")
 
 
 def read_records(
-    spark: SparkSession, cluster: ClusterConfig, topics: Collection[str], span: Span
+    spark: SparkSession, options: Mapping[str, str], topics: Collection[str], span: Span
 ) -> DataFrame:
     """A Kafka frame with `headers` of these topics, as they are now."""
-    options = _options(cluster)
     if span.offsets is not None:
         if len(topics) != 1:
             raise AggregatorError("offsets are those of one topic: name it")
@@ -162,6 +163,16 @@ def checkpoints(spark: SparkSession, config: Config) -> DataFrame:
 
 def _options(cluster: ClusterConfig) -> dict[str, str]:
     return {f"kafka.{k}": v for k, v in jvm_settings(cluster, "consumer").items()}
+
+
+def _hub_options(config: Config) -> dict[str, str]:
+    """With what the checkpoint knows of whose batches the hub may hold as they are."""
+    if not config.topics.has_batches:
+        return _options(config.hub)
+    place = config.checkpoint
+    table = CheckpointTable.open(place.path, place.storage_options)
+    entries = table.load().entries if table is not None else {}
+    return {**_options(config.hub), **known_origins(entries)}
 
 
 def _millis(moment: datetime) -> int:

@@ -22,7 +22,7 @@ from aggregator.features.failover.failover import (
     wait_copied,
 )
 from aggregator.features.failover.failover_report import FailbackReport, StepRow, StepState
-from aggregator.features.groups.hub_scan import read_scans
+from aggregator.features.groups.hub_scan import ScanLimits, read_scans
 from aggregator.features.positions.set_stopped import set_positions
 from aggregator.features.positions.targets import MoveRequest
 from aggregator.kafka.admin import HUB, open_admin
@@ -221,7 +221,7 @@ def _left_at_hub(config: Config, starts: Mapping[str, Mapping[int, int]]) -> lis
         most = max(COUNTED // max(1, len(places)), COUNTED_LEAST)
         counts = {tp: NativeCount(logs[tp], at, most) for tp, at in places.items() if tp in logs}
         deadline = time.monotonic() + COUNT_SECONDS
-        read_scans(config.hub, counts, silence=timeout, deadline=deadline)
+        read_scans(config.hub, counts, ScanLimits(timeout, deadline))
     except ClusterError as error:
         return [f"whether the hub holds more of its own, before its start, is not known: {error}"]
     found = {tp: it.found for tp, it in counts.items() if it.found}

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from confluent_kafka import Message
 
 from aggregator.config.schema import ClusterConfig
-from aggregator.features.quarantine.records import origin_of
+from aggregator.features.quarantine.records import Origin, origin_of
 from aggregator.kafka.credentials import reader_settings
 from aggregator.kafka.reader import AssignedReader, open_consumer
 from aggregator.model.errors import ClusterError
@@ -119,20 +119,35 @@ def _touching(scans: Iterable[Scan], most: int | None) -> list[list[Scan]]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class ScanLimits:
+    """How long a read may last: until the deadline (monotonic), and `silence` without an answer.
+
+    It also ends when `stop` is set.
+    """
+
+    silence: float
+    deadline: float
+    report: Callable[[ReadProgress], None] = lambda _: None
+    stop: Event | None = None
+
+
+Otherwise = Callable[[Mapping[TopicPartition, Scan], dict[TopicPartition, int]], None]
+"""Reads what is left of scans, from these offsets on, where records may have other origins."""
+
+
 def read_scans(
     hub: ClusterConfig,
     scans: Mapping[TopicPartition, Scan],
-    *,
-    silence: float,
-    deadline: float,
-    report: Callable[[ReadProgress], None] = lambda _: None,
-    stop: Event | None = None,
+    how: ScanLimits,
+    otherwise: Otherwise | None = None,
 ) -> None:
     """Hand the scans their records, in the order of each partition.
 
-    Reads uncommitted: also what no transaction has committed yet. Raises ClusterError when
-    the hub refuses, answers nothing for `silence` seconds, or is not read by the deadline (by the
-    monotonic clock), and when `stop` is set.
+    Reads uncommitted: also what no transaction has committed yet. From the first record without an
+    origin on, all is read by `otherwise`, if there is one: its batch may have been copied as it is.
+    Raises ClusterError when the hub refuses, answers nothing for some time, or is not read in time,
+    and when it is to stop.
     """
     left = {tp: scan for tp, scan in scans.items() if not scan.done}
     if not left:
@@ -144,15 +159,18 @@ def read_scans(
         reported_at = time.monotonic()
         while left:
             now = time.monotonic()
-            if stop is not None and stop.is_set():
+            if how.stop is not None and how.stop.is_set():
                 raise ClusterError("hub: stopped while it was read")
-            if reader.silent > silence or now > deadline:
-                raise ClusterError(_late(left, silence if now <= deadline else None))
+            if reader.silent > how.silence or now > how.deadline:
+                raise ClusterError(late_words(left, how.silence if now <= how.deadline else None))
             polled = reader.poll(POLL_RECORDS)
             for tp, message in polled.records:
-                at[tp] = int(message.offset() or 0) + 1
                 if not left[tp].done:
+                    if otherwise is not None and _origin_of(message) is None:
+                        otherwise(left, at)
+                        return
                     _take(message, left[tp])
+                at[tp] = int(message.offset() or 0) + 1
             for tp, end in polled.ends.items():
                 # Offsets behind the last record may hold no record. A new leader may report an end
                 # that is too low.
@@ -164,20 +182,25 @@ def read_scans(
             if now - reported_at > REPORT_SECONDS:
                 reported_at = now
                 behind = sum(scan.end - at[tp] for tp, scan in left.items())
-                report(ReadProgress(sum(scan.read for scan in scans.values()), behind))
+                how.report(ReadProgress(sum(scan.read for scan in scans.values()), behind))
+
+
+def _origin_of(message: Message) -> Origin | None:
+    headers: Any = message.headers() or []
+    return origin_of(Raw(0, 0, None, None, headers[-len(ORIGIN_HEADERS) :]))
 
 
 def _take(message: Message, scan: Scan) -> None:
-    headers: Any = message.headers() or []
     offset = int(message.offset() or 0)
-    origin = origin_of(Raw(offset, 0, None, None, headers[-len(ORIGIN_HEADERS) :]))
+    origin = _origin_of(message)
     if origin is None:
         scan.take(offset, None, 0)
     else:
         scan.take(offset, origin.partition, origin.offset)
 
 
-def _late(left: Mapping[TopicPartition, Scan], silence: float | None) -> str:
+def late_words(left: Mapping[TopicPartition, Scan], silence: float | None) -> str:
+    """That these were not read in time, or that nothing came for `silence` seconds."""
     first = min(left)
     what = f"hub: {len(left)} partitions, {first} the first, were not read to their end"
     if silence is None:

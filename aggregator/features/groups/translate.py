@@ -10,6 +10,7 @@ from typing import Any
 
 from aggregator.config.schema import Config
 from aggregator.features.backfill.backfill_table import BackfillTable
+from aggregator.features.groups.batch_scan import read_batch_scans
 from aggregator.features.groups.group_admin import AT_ONCE, ask_states, committed_by_all
 from aggregator.features.groups.hub_offsets import (
     Commits,
@@ -20,7 +21,13 @@ from aggregator.features.groups.hub_offsets import (
     Wanted,
     plan_topics,
 )
-from aggregator.features.groups.hub_scan import ReadProgress, Scan, plan_shared, read_scans
+from aggregator.features.groups.hub_scan import (
+    ReadProgress,
+    Scan,
+    ScanLimits,
+    plan_shared,
+    read_scans,
+)
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.kafka.admin.parallel import LATE_SECONDS, Replies, ask_all
 from aggregator.kafka.discovery.hub_logs import TopicLogs, patient_topics
@@ -277,14 +284,16 @@ def all_translated(
 
 
 def _read(sight: GroupSight, scans: Mapping[TopicPartition, Scan], reading: HubReading) -> None:
-    read_scans(
-        sight.config.hub,
-        scans,
-        silence=sight.config.supervision.connect_timeout,
-        deadline=reading.deadline,
-        report=reading.report,
-        stop=reading.stop,
+    how = ScanLimits(
+        sight.config.supervision.connect_timeout, reading.deadline, reading.report, reading.stop
     )
+    hub = sight.config.hub
+    known = {*sight.state.entries, *(sp for it in sight.routes for sp in it.source_partitions())}
+
+    def batches(left: Mapping[TopicPartition, Scan], at: dict[TopicPartition, int]) -> None:
+        read_batch_scans(hub, known, left, at, how)
+
+    read_scans(hub, scans, how, batches if sight.config.topics.has_batches else None)
 
 
 def prepared(

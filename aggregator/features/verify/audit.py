@@ -22,6 +22,7 @@ from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.datapath.spark.lane import innermost
 from aggregator.datapath.spark.lane_settings import hub_names
+from aggregator.datapath.spark.ranges import known_origins
 from aggregator.datapath.spark.session import open_reader
 from aggregator.features.verify.audit_inputs import AuditLook, look
 from aggregator.features.verify.audit_report import Finding, VerifyReport
@@ -208,6 +209,7 @@ def _settings(config: Config, request: VerifyRequest, seen: AuditLook, job: Job)
             **{f"kafka.{k}": v for k, v in jvm_settings(config.hub, "consumer").items()},
             # Our records are not transactional; a foreign open transaction must not hide them.
             "kafka.isolation.level": "read_uncommitted",
+            **(known_origins(seen.known) if config.topics.has_batches else {}),
         },
         source_options={
             alias: {f"kafka.{k}": v for k, v in jvm_settings(source, "consumer").items()}

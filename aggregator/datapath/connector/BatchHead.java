@@ -1,0 +1,47 @@
+package aggregator.connector;
+
+import java.nio.ByteBuffer;
+import java.util.Optional;
+import org.apache.kafka.common.record.RecordBatch;
+
+/**
+ * What the header of a fetched batch (format 2) says, and whether it can be copied as it is. Pure.
+ *
+ * <p>`bytes` is the whole batch; `first` and `last` are offsets.
+ */
+record BatchHead(ByteBuffer bytes, long first, long last, int count, long newest) {
+    private static final int COMPRESSION_BITS = 7;
+
+    static BatchHead of(ByteBuffer batch) {
+        int at = batch.position();
+        long first = batch.getLong(at);
+        return new BatchHead(
+            batch,
+            first,
+            first + batch.getInt(at + BatchFormat.LAST_DELTA_AT),
+            batch.getInt(at + BatchFormat.COUNT_AT),
+            batch.getLong(at + BatchFormat.MAX_TIMESTAMP_AT));
+    }
+
+    Optional<Integer> leaderEpoch() {
+        int epoch = bytes.getInt(bytes.position() + BatchFormat.LEADER_EPOCH_AT);
+        return epoch < 0 ? Optional.empty() : Optional.of(epoch);
+    }
+
+    int size() {
+        return bytes.remaining();
+    }
+
+    /**
+     * Whether a hub's broker takes it as it is, and its records stay what they are: it has a record
+     * for each offset, with a timestamp of its producer, and is of no transaction.
+     */
+    boolean isPlain() {
+        int at = bytes.position();
+        boolean isNow = bytes.get(at + BatchFormat.MAGIC_AT) == RecordBatch.MAGIC_VALUE_V2;
+        int attributes = bytes.getShort(at + BatchFormat.ATTRIBUTES_AT);
+        boolean hasTimes = bytes.getLong(at + BatchFormat.BASE_TIMESTAMP_AT) >= 0 && newest >= 0;
+        return isNow && (attributes & ~COMPRESSION_BITS) == 0 && hasTimes && count > 0
+            && last - first + 1 == count;
+    }
+}

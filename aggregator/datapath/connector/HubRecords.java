@@ -1,0 +1,77 @@
+package aggregator.connector;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.internals.BatchCollector;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * What a consumer of the hub polls, with the origin of records whose batch was copied as it is:
+ * these have none of their own, and Kafka's consumer does not show the headers of batches. Used by
+ * the thread that polls.
+ */
+final class HubRecords {
+    private final Consumer<byte[], byte[]> consumer;
+    /** Null where records come as the consumer has them. */
+    private final Fetched.Bytes fetched;
+    /** A batch that cannot be read, behind what was returned. */
+    private KafkaException damaged;
+
+    /** For a consumer that has polled nothing yet; null for origins that are not wanted. */
+    HubRecords(Consumer<byte[], byte[]> consumer, PassedOrigins origins) {
+        this.consumer = consumer;
+        try {
+            fetched = origins == null || !KafkaShape.misfit().isEmpty()
+                ? null
+                : new Fetched.Bytes(BatchCollector.into(consumer), origins);
+        } catch (ReflectiveOperationException another) {
+            throw new IllegalStateException(KafkaShape.misfit(), another);
+        }
+    }
+
+    /** As the consumer's `poll`; throws what it throws. */
+    ConsumerRecords<byte[], byte[]> poll(Duration timeout) {
+        throwDamaged();
+        ConsumerRecords<byte[], byte[]> polled = consumer.poll(timeout);
+        if (fetched == null) {
+            return polled;
+        }
+        Map<TopicPartition, List<ConsumerRecord<byte[], byte[]>>> all = new LinkedHashMap<>();
+        Set<TopicPartition> wanted = new HashSet<>(consumer.assignment());
+        try {
+            while (fetched.more()) {
+                TopicPartition of = fetched.partition();
+                fetched.next();
+                if (wanted.contains(of)) {
+                    all.computeIfAbsent(of, name -> new ArrayList<>()).add(fetched.record());
+                }
+            }
+        } catch (KafkaException broken) {
+            if (wanted.contains(fetched.partition())) {
+                consumer.seek(fetched.partition(), fetched.damagedAt());
+                damaged = broken;
+            }
+        }
+        if (all.isEmpty()) {
+            throwDamaged();
+        }
+        return new ConsumerRecords<>(all);
+    }
+
+    private void throwDamaged() {
+        KafkaException found = damaged;
+        damaged = null;
+        if (found != null) {
+            throw found;
+        }
+    }
+}

@@ -1,0 +1,74 @@
+package aggregator.connector;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.kafka.common.header.Headers;
+
+/**
+ * Gives records of batches that were copied as they are the header with their origin, for readers
+ * of the hub: as if each had come by itself. Of source partitions that it knows. Used by one thread
+ * once it is filled.
+ */
+final class PassedOrigins {
+    private static final byte[] SEVERAL = {};
+
+    private final String header;
+    private final Map<Long, byte[]> places = new HashMap<>();
+
+    /** `header`: the name of the one header with an origin. */
+    PassedOrigins(String header) {
+        this.header = header;
+    }
+
+    /** {"header": name, "topics": [[cluster, topic, partitions], ...]}. */
+    static PassedOrigins of(JsonNode json) {
+        PassedOrigins made = new PassedOrigins(json.get("header").asText());
+        for (JsonNode each : json.get("topics")) {
+            for (int partition = 0; partition < each.get(2).asInt(); partition++) {
+                made.know(each.get(0).asText(), each.get(1).asText(), partition);
+            }
+        }
+        return made;
+    }
+
+    void know(String cluster, String topic, int partition) {
+        byte[] place = OriginText.place(cluster, topic, partition);
+        byte[] before = places.put(PassedOrigin.name(cluster, topic, partition), place);
+        if (before != null && !Arrays.equals(before, place)) {
+            // Two of one name: neither is known by it.
+            places.put(PassedOrigin.name(cluster, topic, partition), SEVERAL);
+        }
+    }
+
+    /** Of which source partition a batch with this id is, as cluster/topic/partition; or null. */
+    String place(long producerId) {
+        byte[] place = PassedOrigin.isPassed(producerId) ? found(producerId) : null;
+        return place == null ? null
+                             : new String(place, 0, place.length - 1, StandardCharsets.UTF_8);
+    }
+
+    /** Appends the origin of the record that a cursor is at, if its batch says it. */
+    void append(Headers headers, BatchCursor at) {
+        if (!PassedOrigin.isPassed(at.producerId)) {
+            return;
+        }
+        byte[] place = found(at.producerId);
+        if (place != null) {
+            long first = PassedOrigin.offset(at.producerEpoch, at.sequence);
+            headers.add(header, Origin.digits(place, first + at.offset - at.baseOffset));
+        }
+    }
+
+    private byte[] found(long producerId) {
+        byte[] place = places.get(PassedOrigin.nameOf(producerId));
+        if (place == SEVERAL) {
+            throw new IllegalStateException(
+                "two source partitions have one name in the headers of batches: set"
+                + " topics.copy_as: records for one of them");
+        }
+        return place;
+    }
+}

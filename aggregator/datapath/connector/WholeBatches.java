@@ -1,0 +1,115 @@
+package aggregator.connector;
+
+import java.util.concurrent.ThreadLocalRandom;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * Which batches of a task's partitions go to the hub as they are, and by which producer ids.
+ *
+ * <p>One in a while goes record by record: so loops are noticed, and the hub's records say what the
+ * ids mean. A run of an id ends where an offset is missing or went another way; as each costs the
+ * hub's broker memory, batches behind it go record by record for a while.
+ *
+ * <p>Used by the task's thread.
+ */
+final class WholeBatches implements Passing {
+    /** Smaller ones cost a request what is cheaper for many records together. */
+    static final int LEAST_BYTES = 8_192;
+    static final long RECORDS_EVERY_NANOS = 60_000_000_000L;
+    static final long RUN_EVERY_NANOS = 10_000_000_000L;
+
+    /** What the task knows of a source partition. */
+    private static final class Part {
+        private final long name;
+        private boolean isBarred;
+        private int run;
+        /** Behind the batch that was sent last. */
+        private long next = -1;
+        private long recordsAt;
+        private long runAt;
+
+        private Part(long name, long now) {
+            this.name = name;
+            run = ThreadLocalRandom.current().nextInt();
+            recordsAt = now;
+            runAt = now;
+        }
+    }
+
+    /** Whether all may be sent as fast as it is read. */
+    interface Pace {
+        boolean isLimited();
+    }
+
+    /** The number of a partition in the spec. */
+    interface Numbers {
+        int of(TopicPartition name);
+    }
+
+    /** By the system's clock that only counts. */
+    interface Clock {
+        long nanos();
+    }
+
+    private final TaskSpec spec;
+    private final Numbers numbers;
+    private final Pace pace;
+    private final Clock clock;
+    private final Part[] parts;
+
+    WholeBatches(TaskSpec spec, Numbers numbers, Pace pace, Clock clock) {
+        this.spec = spec;
+        this.numbers = numbers;
+        this.pace = pace;
+        this.clock = clock;
+        parts = new Part[spec.parts.size()];
+        for (int i = 0; i < parts.length; i++) {
+            TaskSpec.Part part = spec.parts.get(i);
+            if (part.route.batchBytes > 0 && !spec.careful.isEmpty()) {
+                long name = PassedOrigin.name(spec.cluster, part.topic, part.partition);
+                parts[i] = new Part(name, clock.nanos());
+            }
+        }
+    }
+
+    @Override
+    public boolean takes(TopicPartition of, BatchHead batch, long from) {
+        int at = numbers.of(of);
+        Part part = parts[at];
+        if (part == null || part.isBarred || !mayGo(spec.parts.get(at), batch, from)) {
+            return false;
+        }
+        long now = clock.nanos();
+        if (now - part.recordsAt >= 0) {
+            part.recordsAt = now + RECORDS_EVERY_NANOS;
+            return false;
+        }
+        return batch.first() == part.next || now - part.runAt >= 0;
+    }
+
+    private boolean mayGo(TaskSpec.Part part, BatchHead batch, long from) {
+        return batch.size() >= LEAST_BYTES && batch.size() <= part.route.batchBytes
+            && batch.first() >= from && batch.last() < part.until
+            && batch.first() >= part.skip.top() && part.later.isEmpty() && !pace.isLimited()
+            && batch.isPlain() && PassedOrigin.holds(batch.first(), batch.last())
+            && part.route.limits.takes(batch);
+    }
+
+    /** The producer id of a batch that was taken and is sent now. */
+    long send(int at, BatchHead batch) {
+        Part part = parts[at];
+        if (batch.first() != part.next || PassedOrigin.sequence(batch.first()) == 0) {
+            part.run++;
+            part.runAt = clock.nanos() + RUN_EVERY_NANOS;
+        }
+        part.next = batch.last() + 1;
+        return PassedOrigin.withRun(part.name, part.run);
+    }
+
+    /** A record of it has come from the hub: only records show that, so none goes unseen. */
+    void bar(int at) {
+        if (parts[at] != null) {
+            parts[at].isBarred = true;
+        }
+    }
+}
