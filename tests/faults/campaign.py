@@ -85,8 +85,10 @@ def run_round(
             script(made)
             done.drained = drain(made)
         except Exception as error:
-            # Whatever it is: what the hub holds is to be judged all the same.
+            # What the hub holds is judged all the same, and no more is written meanwhile.
             made.note(f"the script ended early: {type(error).__name__}: {error}")
+            for writer in made.writers:
+                writer.stop()
         done.verdict = judge(made, tell)
         if evaluate is not None:
             evaluate(made)

@@ -77,18 +77,21 @@ def checkpoint_lost(world: World, fault: Fault) -> None:
 
 
 def _without_a_source(world: World, fault: Fault, *, lost: bool) -> None:
-    backup = None if lost else world.backups[fault.target % len(world.backups)]
+    def put_back() -> None:
+        # Chosen now: the kill before it may have made a backup, for which an old one made room.
+        world.restore(None if lost else world.backups[fault.target % len(world.backups)])
+
     cut, healed = world.inner_proxies and fault.target % 4 == 3, 0.0
     if not cut:
         (world.kill_app if fault.target % 2 else world.stop_app)()
     with HOLDS["source-kill"](world, fault):
         if cut:
             late = world.allowed_seconds
-            restart = _start_while_cut(world, fault, late, lambda: world.restore(backup))
+            restart = _start_while_cut(world, fault, late, put_back)
             restart = _begun(world, restart)
             healed = _shown(world)
         else:
-            world.restore(backup)
+            put_back()
             restart = world.start_app(str(fault))
         world.first_record(restart, healed)
         for alias in _others(world, world.source(fault.target).name):
