@@ -6,8 +6,6 @@ from typing import Any
 from aggregator.model.errors import Problem
 
 BATCHES = "batches"
-RELEASED = False
-"""Not before it is tested with kills."""
 NO_ORIGINS = (
     "a failover or failback is refused with topics.copy_as: batches: records of whole batches have "
     "no origin in their headers, by which the way back leaves them out"
@@ -26,8 +24,6 @@ def copy_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
     wanted = {path: it for path, it in rules.items() if it.get("copy_as") == BATCHES}
     for path, rule in wanted.items():
         yield from _problems_of_rule(f"{path}.copy_as", rule)
-    if wanted and not RELEASED:
-        yield Problem(f"{min(wanted)}.copy_as", "batches is not available yet", "set it to records")
     if wanted:
         yield from _problems_beside(f"{min(wanted)}.copy_as", tree)
 

@@ -83,7 +83,7 @@ class TopicRules(Node):
         default="records",
         description="records (each with its origin), or batches: those that allow it go as the "
         "source's broker has them, without being unpacked, with the origin in the header of the "
-        "batch, where only this project reads it; all others as records. Refused in this version",
+        "batch, where only this project reads it; all others as records",
     )
     schemas: SchemaMode = Field(
         default="pass",

@@ -14,12 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from aggregator.cli.main import app
-from aggregator.config import copy_as
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.extras.embedded.cluster import EmbeddedCluster
 from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
 from aggregator.model.errors import EXIT_DONE
+from support.application import KILLED, application
 from support.groups import commit_at, committed_at
 from support.reading import Headers, Record, read_topic
 from support.running import catch_up, make_config, source
@@ -28,6 +28,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 3
 LARGE = {"linger.ms": "200", "batch.size": "200000"}
 """A producer whose batches are worth to be copied as they are."""
+KILLS = ("task-pass:90", "task-point:2", "task-pass:60")
 
 
 def written(alias: str, count: int) -> Iterator[NewRecord]:
@@ -92,13 +93,8 @@ def config_of(
 
 @pytest.mark.timeout(900)
 def test_batches_of_each_codec_are_at_the_hub_as_they_were(
-    source_a: EmbeddedCluster,
-    hub: EmbeddedCluster,
-    tmp_path: Path,
-    unique: str,
-    monkeypatch: pytest.MonkeyPatch,
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
-    monkeypatch.setattr(copy_as, "RELEASED", True)
     for codec in CODECS:
         topic = f"{unique}.{codec}"
         create_topic(source_a.bootstrap_servers, topic, partitions=PARTITIONS)
@@ -118,3 +114,43 @@ def test_batches_of_each_codec_are_at_the_hub_as_they_were(
     commit_at(source_a.bootstrap_servers, unique, f"{unique}.lz4", places)
     called(["groups", "apply", unique, "-c", str(tmp_path / "config.yaml")])
     assert committed_at(hub.bootstrap_servers, unique, f"{unique}.lz4") == places
+
+
+@pytest.mark.timeout(900)
+def test_killed_again_and_again_each_record_is_there_once_and_in_order(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    clusters = {"eu": source_a, "us": source_b}
+    client = {**LARGE, "compression.type": "lz4", "batch.size": "30000"}
+    config = config_of(hub, tmp_path / "state", {it: (on, unique) for it, on in clusters.items()})
+    for cluster in clusters.values():
+        create_topic(cluster.bootstrap_servers, unique, partitions=PARTITIONS)
+    found_again: list[int] = []
+    for failpoint in KILLS:
+        for alias, cluster in clusters.items():
+            more = written(f"{alias}-{failpoint}", 9_000)
+            produce(cluster.bootstrap_servers, unique, more, client=client)
+        with application(config, tmp_path / "app", failpoint=failpoint) as running:
+            running.until(lambda: not running.alive, f"it dies at {failpoint}")
+            assert running.exit_code == KILLED, running.text
+            assert running.wait_gone()
+            found_again += [it["found"] for it in running.events() if it["event"] == "recovered"]
+    # What a life has sent is not committed when it dies.
+    assert max(found_again) > 3_000, found_again
+    result = catch_up(config)
+    assert (result.exit_code, result.problems) == (0, ())
+    assert result.status.recovery is not None
+    found = read_topic(hub.bootstrap_servers, unique)
+    wanted = {it: read_topic(on.bootstrap_servers, unique) for it, on in clusters.items()}
+    assert len(found) == sum(map(len, wanted.values()))
+    for records in wanted.values():
+        own = {it.value for it in records if it.value is not None}
+        assert seen([it for it in found if it.value in own]) == seen(
+            [it for it in records if it.value is not None]
+        )
+    assert whole_part(found) > 0.3
+    verified(config, tmp_path)

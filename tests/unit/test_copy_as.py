@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aggregator.cli.plan import report_of_plan
-from aggregator.config import copy_as, load_text
+from aggregator.config import load_text
 from aggregator.config.schema import Config
 from aggregator.datapath.spark.ranges import known_origins
 from aggregator.features.delta_sink.sink import on_folder
@@ -26,18 +26,6 @@ from aggregator.model.values import (
 from aggregator.plan import Plan, make_plan
 
 MOST = 5_000_000
-
-
-@pytest.fixture(autouse=True)
-def released(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copy_as, "RELEASED", True)
-
-
-def test_until_it_is_released_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copy_as, "RELEASED", False)
-    assert "topics.copy_as: batches is not available yet" in refusal(WANTED)
-
-
 WANTED = {"copy_as": "batches", "partition_by": "source_partition"}
 
 
