@@ -81,17 +81,17 @@ class FeedTest {
         source.end("orders", 0, 3);
         Feed feed = feed(part("orders", 0, 3));
         assertFalse(feed.next(0));
-        assertEquals(-1, feed.answers.silentNanos());
+        assertEquals(-1, feed.source.answers.silentNanos());
         source.answers = 1;
         assertFalse(feed.next(0));
-        long before = feed.answers.silentNanos();
+        long before = feed.source.answers.silentNanos();
         assertTrue(before >= 0);
         assertFalse(feed.next(0));
-        assertTrue(feed.answers.silentNanos() > before);
+        assertTrue(feed.source.answers.silentNanos() > before);
         source.with("orders", 0, 3);
         long asked = System.nanoTime();
         assertTrue(feed.next(0));
-        assertTrue(feed.answers.silentNanos() <= System.nanoTime() - asked);
+        assertTrue(feed.source.answers.silentNanos() <= System.nanoTime() - asked);
     }
 
     @Test
@@ -159,7 +159,7 @@ class FeedTest {
 
     /** A feed of partition 0 from offset 3 on, whose clients ask {@code seen}. */
     private Feed feed(SameCluster seen) {
-        Feed.Consumers consumers = new Feed.Consumers() {
+        SourceConsumer.Consumers consumers = new SourceConsumer.Consumers() {
             @Override
             public Consumer<byte[], byte[]> open(Map<String, String> settings) {
                 return source.open(settings);

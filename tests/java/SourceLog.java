@@ -33,7 +33,7 @@ import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.record.TimestampType;
 
 /** A source cluster: logs of partitions, and consumers that read them as Kafka's do. */
-final class SourceLog implements Feed.Consumers {
+final class SourceLog implements SourceConsumer.Consumers {
     /** What one partition holds: from `start` on, up to and without `end`. */
     private static final class Log {
         private final TreeMap<Long, ConsumerRecord<byte[], byte[]>> records = new TreeMap<>();

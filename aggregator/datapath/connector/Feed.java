@@ -1,6 +1,5 @@
 package aggregator.connector;
 
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
@@ -13,42 +12,21 @@ import java.util.Set;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
-import org.apache.kafka.clients.consumer.LogTruncationException;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
-import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.InterruptException;
-import org.apache.kafka.common.errors.TimeoutException;
-import org.apache.kafka.common.errors.TopicAuthorizationException;
-import org.apache.kafka.common.errors.WakeupException;
 
 /**
- * The source side of a task: one consumer for all its partitions, records in order, each once.
+ * The source side of a task: the records of all its partitions in order, each once, and the state
+ * of each partition.
  *
  * <p>What goes wrong with a source is a value: a partition whose position its log does not hold is
  * out of range, one whose next record cannot be read is damaged, one that may not be read is
- * refused, and any other failure is told as the cluster's; the others go on. Only an interrupt is
- * thrown. Used by the task's thread alone; {@link #reasons}, {@link #cuts} and {@link #error} may
- * be read by any.
+ * refused, and any other failure is the cluster's ({@link SourceConsumer}); the others go on. Only
+ * an interrupt is thrown. Used by the task's thread alone; {@link #reasons}, {@link #cuts} and
+ * {@link #error} may be read by any.
  */
-final class Feed {
-    /** Makes a consumer; called again after each failure of one. */
-    interface Consumers {
-        Consumer<byte[], byte[]> open(Map<String, String> settings);
-
-        /** How what a new consumer fetches is read. */
-        Fetched reader(Consumer<byte[], byte[]> consumer);
-
-        /** What it knows of its logs; null where that cannot be seen. */
-        LogEnds.Sight sight(Consumer<byte[], byte[]> consumer);
-
-        /** Why nothing that the last one polled may be read; null when it may. */
-        default String stranger() {
-            return null;
-        }
-    }
-
+final class Feed implements SourceConsumer.Reading {
     enum State {
         READING,
         /** Left out by a command. */
@@ -67,19 +45,10 @@ final class Feed {
         STUCK
     }
 
-    private static final long FIRST_RETRY_NANOS = 1_000_000_000L;
-    private static final long LONGEST_RETRY_NANOS = 10_000_000_000L;
-    private static final long WELL_AFTER_NANOS = 10_000_000_000L;
-    private static final String WAIT = "fetch.max.wait.ms";
-    /** How long a fetch waits where nothing has come for long. */
-    static final int IDLE_WAIT_MS = 1_000;
-    /** A broker is late when its answer to a fetch is due for this time. */
-    private static final long LATE_MS = 1_500;
     /** Where a poll gives so many bytes, others are likely to be there. */
     private static final long MUCH_BYTES = 200_000;
 
     private final TaskSpec spec;
-    private final Consumers consumers;
     private final Map<TopicPartition, Integer> index = new HashMap<>();
     private final Map<String, Integer> told = new HashMap<>();
     private final TopicPartition[] names;
@@ -90,24 +59,13 @@ final class Feed {
     final long[] cuts;
     /** The leader epochs of the records that were read last. */
     private final List<Optional<Integer>> epochs;
-    private volatile Consumer<byte[], byte[]> consumer;
     private Fetched fetched = new Fetched.Objects();
     private Passing passing = (of, batch, from) -> false;
     /** Of the record that comes next. */
     private TopicPartition bufferedName;
     private int bufferedPart = -1;
     private boolean changed = true;
-    private Opening opening;
-    private long retryAt;
-    private long refusedRetryAt;
-    private long retryNanos = FIRST_RETRY_NANOS;
-    private long failedAt;
-    private volatile String error = "";
-    final FetchAnswers answers = new FetchAnswers();
-    final LogEnds ends;
-    private LogEnds.Sight sight;
-    /** Whether the wait of its fetches is ours to choose. */
-    private final boolean canWait;
+    final SourceConsumer source;
 
     /**
      * Which partition of the spec the record that was read last is of, and since when it is here.
@@ -122,11 +80,9 @@ final class Feed {
     long bytes;
     private long bytesAtPoll;
 
-    Feed(TaskSpec spec, long[] positions, Consumers consumers) {
+    Feed(TaskSpec spec, long[] positions, SourceConsumer.Consumers consumers) {
         this.spec = spec;
-        this.consumers = consumers;
-        ends = new LogEnds(spec, lateNanos(spec));
-        canWait = !spec.consumer.containsKey(WAIT);
+        source = new SourceConsumer(spec, consumers, this);
         this.positions = positions.clone();
         names = new TopicPartition[spec.parts.size()];
         states = new State[names.length];
@@ -257,10 +213,7 @@ final class Feed {
 
     /** Makes a `next` that waits return soon; the one call that another thread may do. */
     void wake() {
-        Consumer<byte[], byte[]> waiting = consumer;
-        if (waiting != null) {
-            waiting.wakeup();
-        }
+        source.wake();
     }
 
     /** The record that was handed out is dealt with: its position moves on. */
@@ -283,31 +236,25 @@ final class Feed {
 
     /** Behind the last record there may be markers that are no records: positions pass them. */
     void followPositions() {
-        if (consumer == null || changed || isHandedOut || more()) {
+        if (!source.isOpen() || changed || isHandedOut || more()) {
             return;
         }
         for (int i = 0; i < positions.length; i++) {
             if (states[i] != State.READING) {
                 continue;
             }
-            try {
-                long at = consumer.position(names[i], Duration.ZERO);
-                long passed = Math.min(at, spec.parts.get(i).until);
-                if (passed > positions[i]) {
-                    positions[i] = passed;
-                    // What was passed may be of a later one than the last record.
-                    epochs.set(i, Optional.empty());
-                }
-                if (positions[i] >= spec.parts.get(i).until) {
-                    finish(i);
-                }
-            } catch (TimeoutException | WakeupException notNow) {
+            long at = source.passed(names[i]);
+            if (at < 0) {
                 return;
-            } catch (InterruptException ended) {
-                throw ended;
-            } catch (KafkaException failure) {
-                failed(failure);
-                return;
+            }
+            long passed = Math.min(at, spec.parts.get(i).until);
+            if (passed > positions[i]) {
+                positions[i] = passed;
+                // What was passed may be of a later one than the last record.
+                epochs.set(i, Optional.empty());
+            }
+            if (positions[i] >= spec.parts.get(i).until) {
+                finish(i);
             }
         }
     }
@@ -318,18 +265,15 @@ final class Feed {
      * longer.
      */
     void look(boolean asked, boolean idle, long now) {
-        if (sight == null || changed) {
+        if (changed) {
             return;
         }
         BitSet read = new BitSet();
         for (int i = 0; asked && i < states.length; i++) {
             read.set(i, states[i] == State.READING);
         }
-        ends.look(sight, read, now);
-        if (canWait) {
-            // What is left out now may be read again soon, and a fetch that waits holds it up.
-            sight.waitAtLeast(idle && read.cardinality() == states.length ? IDLE_WAIT_MS : 0);
-        }
+        // What is left out now may be read again soon, and a fetch that waits holds it up.
+        source.look(read, idle && read.cardinality() == states.length, now);
     }
 
     /** Leaves out exactly the partitions with these names, and goes on with those that were. */
@@ -385,23 +329,18 @@ final class Feed {
 
     /** Why the cluster gives nothing, "" when it does. */
     String error() {
-        return error;
+        return source.error();
     }
 
     void close() {
+        lost();
+        source.close();
+    }
+
+    @Override
+    public void lost() {
         forget();
         release();
-        if (opening != null) {
-            opening.abandon();
-            opening = null;
-        }
-        if (consumer != null) {
-            Consumer<byte[], byte[]> old = consumer;
-            consumer = null;
-            sight = null;
-            ends.forget();
-            Opening.close(old);
-        }
     }
 
     /** Whether it is read, or would be as soon as it can. */
@@ -413,115 +352,56 @@ final class Feed {
     }
 
     private boolean poll(long nanos) {
-        long now = System.nanoTime();
-        if (retryAt != 0 && now < retryAt) {
-            pause(Math.min(nanos, retryAt - now));
-            return false;
-        }
-        if (refusedRetryAt != 0 && now > refusedRetryAt) {
-            refusedRetryAt = 0;
-            readmit();
-        }
-        try {
-            return fetch(nanos);
-        } catch (WakeupException woken) {
-            return false;
-        } catch (InterruptException ended) {
-            throw ended;
-        } catch (OffsetOutOfRangeException range) {
-            // First: a thread that sees the states looks at these.
-            if (range instanceof LogTruncationException cut) {
-                cut.divergentOffsets().forEach((of, at) -> cuts[index.get(of)] = at.offset());
-            }
-            exclude(range.offsetOutOfRangePartitions().keySet(), State.OUT_OF_RANGE, text(range));
-        } catch (TopicAuthorizationException refused) {
-            List<TopicPartition> of = new ArrayList<>(index.keySet());
-            of.removeIf(name -> !refused.unauthorizedTopics().contains(name.topic()));
-            exclude(of, State.REFUSED, text(refused));
-            refusedRetryAt = System.nanoTime() + LONGEST_RETRY_NANOS;
-        } catch (KafkaException failure) {
-            if (!damaged(failure)) {
-                failed(failure);
-            }
-        } catch (IllegalArgumentException | IllegalStateException failure) {
-            // A code of an error that the client does not expect. What it had read of others then
-            // is read again.
-            if (!damaged(failure)) {
-                throw failure;
-            }
-        }
-        return false;
+        bytesAtPoll = bytes;
+        return source.poll(nanos);
     }
 
-    /** Opens and assigns where that is needed, and polls; false when nothing came. */
-    private boolean fetch(long nanos) {
-        if (consumer == null && !open(nanos)) {
-            return false;
-        }
-        if (changed) {
-            assign();
-        }
-        if (consumer.assignment().isEmpty()) {
-            pause(nanos);
-            return false;
-        }
-        bytesAtPoll = bytes;
-        ConsumerRecords<byte[], byte[]> polled = consumer.poll(Duration.ofNanos(nanos));
-        String stranger = consumers.stranger();
-        if (stranger != null) {
-            throw new KafkaException(stranger);
-        }
+    @Override
+    public void opened(Fetched reader) {
+        fetched = reader;
+        fetched.pass(passing);
+        changed = true;
+    }
+
+    @Override
+    public boolean take(ConsumerRecords<byte[], byte[]> polled) {
         fetched.add(polled);
         polledAtMs = DriverClock.now();
-        boolean isMore = more();
-        answers.look(isMore);
-        well(isMore);
-        return isMore;
+        return more();
     }
 
-    /** Has a consumer been opened? Until then the others of this JVM are not waited for. */
-    private boolean open(long nanos) {
-        if (opening == null) {
-            opening = new Opening(consumers, spec.consumer);
-        }
-        try {
-            consumer = opening.await(nanos);
-        } catch (KafkaException failure) {
-            if (!(failure instanceof InterruptException)) {
-                opening = null;
-            }
-            throw failure;
-        }
-        if (consumer == null) {
-            KafkaException late = opening.late();
-            if (late != null) {
-                note(late);
-            }
-            return false;
-        }
-        opening = null;
-        answers.follow(consumer);
-        fetched = consumers.reader(consumer);
-        fetched.pass(passing);
-        sight = consumers.sight(consumer);
-        changed = true;
-        return true;
+    @Override
+    public void outOfRange(Set<TopicPartition> of, Map<TopicPartition, Long> from, String why) {
+        // First: a thread that sees the states looks at these.
+        from.forEach((name, at) -> cuts[index.get(name)] = at);
+        exclude(of, State.OUT_OF_RANGE, why);
     }
 
-    /** Stops the partition of which the consumer cannot read on; false when it names none. */
-    private boolean damaged(RuntimeException failure) {
+    @Override
+    public void refused(Set<String> topics, String why) {
+        List<TopicPartition> of = new ArrayList<>(index.keySet());
+        of.removeIf(name -> !topics.contains(name.topic()));
+        exclude(of, State.REFUSED, why);
+    }
+
+    @Override
+    public boolean damaged(RuntimeException failure) {
         int at = Damage.of(failure, told);
-        if (at < 0 || states[at] != State.READING || consumer == null) {
+        if (at < 0 || states[at] != State.READING) {
             return false;
         }
         // Behind the last record there may have been markers.
-        positions[at] = Math.max(positions[at], readsAt(names[at]));
+        positions[at] = Math.max(positions[at], source.readsAt(names[at]));
         exclude(
             List.of(names[at]), State.DAMAGED, Damage.reason(failure, names[at], positions[at]));
         return true;
     }
 
-    private void assign() {
+    @Override
+    public void assign(Consumer<byte[], byte[]> consumer) {
+        if (!changed) {
+            return;
+        }
         List<TopicPartition> wanted = new ArrayList<>();
         for (int i = 0; i < names.length; i++) {
             if (states[i] == State.READING) {
@@ -533,21 +413,12 @@ final class Feed {
         for (TopicPartition name : wanted) {
             int at = index.get(name);
             // What is there already keeps what was fetched of it.
-            if (!before.contains(name) || readsAt(name) != positions[at]) {
+            if (!before.contains(name) || source.readsAt(name) != positions[at]) {
                 // With the epoch a log that was cut off shows, however long it is by now.
                 consumer.seek(name, new OffsetAndMetadata(positions[at], epochs.get(at), ""));
             }
         }
         changed = false;
-    }
-
-    /** Where the consumer reads on; -1 when that is not certain. */
-    private long readsAt(TopicPartition name) {
-        try {
-            return consumer.position(name, Duration.ZERO);
-        } catch (TimeoutException | WakeupException notNow) {
-            return -1;
-        }
     }
 
     private void exclude(Iterable<TopicPartition> of, State why, String what) {
@@ -567,32 +438,8 @@ final class Feed {
         changed = true;
     }
 
-    /** Everything is tried again with a new consumer, later each time. */
-    private void failed(KafkaException failure) {
-        note(failure);
-        retryAt = failedAt + retryNanos;
-        retryNanos = Math.min(2 * retryNanos, LONGEST_RETRY_NANOS);
-        readmit();
-        close();
-    }
-
-    private void note(KafkaException failure) {
-        error = text(failure);
-        failedAt = System.nanoTime();
-    }
-
-    private static String text(Throwable failure) {
-        String text = failure.getMessage();
-        String said = failure.getClass().getSimpleName() + (text == null ? "" : ": " + text);
-        Throwable first = failure;
-        while (first.getCause() != null) {
-            first = first.getCause();
-        }
-        // That a client could not be made says nothing without the reason.
-        return first == failure ? said : said + ": " + text(first);
-    }
-
-    private void readmit() {
+    @Override
+    public void readmit() {
         for (int i = 0; i < states.length; i++) {
             if (states[i] == State.REFUSED) {
                 states[i] = State.READING;
@@ -606,30 +453,5 @@ final class Feed {
     private void forget() {
         fetched.clear();
         changed = true;
-    }
-
-    private void well(boolean records) {
-        if (!error.isEmpty() && (records || System.nanoTime() - failedAt > WELL_AFTER_NANOS)) {
-            error = "";
-            retryNanos = FIRST_RETRY_NANOS;
-        }
-    }
-
-    private static long lateNanos(TaskSpec spec) {
-        long wait = IDLE_WAIT_MS;
-        try {
-            wait = Math.max(wait, Long.parseLong(spec.consumer.getOrDefault(WAIT, "0").trim()));
-        } catch (NumberFormatException refused) {
-            // The consumer refuses it, and says so.
-        }
-        return (wait + LATE_MS) * 1_000_000;
-    }
-
-    private static void pause(long nanos) {
-        try {
-            Thread.sleep(nanos / 1_000_000, (int) (nanos % 1_000_000));
-        } catch (InterruptedException interrupted) {
-            throw new InterruptException(interrupted);
-        }
     }
 }

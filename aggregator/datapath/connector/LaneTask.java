@@ -309,7 +309,7 @@ final class LaneTask {
 
     /** See {@link FetchAnswers#silentNanos}. By any thread. */
     long silentNanos() {
-        return feed.answers.silentNanos();
+        return feed.source.answers.silentNanos();
     }
 
     /** Whether nothing has come for long, and nothing waits. By any thread. */
@@ -319,12 +319,12 @@ final class LaneTask {
 
     /** See {@link LogEnds#take}. By any thread. */
     Map<String, long[]> takeEnds(long now) {
-        return feed.ends.take(now);
+        return feed.source.ends.take(now);
     }
 
     /** What was taken has not arrived. By any thread. */
     void endsAgain() {
-        feed.ends.again();
+        feed.source.ends.again();
     }
 
     /** What is news at once when it changes. */

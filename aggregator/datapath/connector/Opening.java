@@ -28,7 +28,7 @@ final class Opening {
     private final CompletableFuture<Consumer<byte[], byte[]>> opened = new CompletableFuture<>();
     private final long began = System.nanoTime();
 
-    Opening(Feed.Consumers consumers, Map<String, String> settings) {
+    Opening(SourceConsumer.Consumers consumers, Map<String, String> settings) {
         apart("aggregator-open", () -> {
             try {
                 Consumer<byte[], byte[]> consumer = consumers.open(settings);

@@ -12,7 +12,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /** Makes the Kafka clients of a task: its consumers, all of one cluster, and its producers. */
-final class TaskClients implements Feed.Consumers {
+final class TaskClients implements SourceConsumer.Consumers {
     private final TaskSpec spec;
     private final boolean areBytes;
     private final SameCluster values;
