@@ -3,8 +3,11 @@ package aggregator.connector;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.reflect.Proxy;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.spark.sql.streaming.StreamingQuery;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -93,6 +96,21 @@ class LanesTest {
         assertEquals(4_000, late.get(1).asLong(), 5_000);
         Lanes.forget(task.substring(0, task.length() - 4));
         assertEquals(0, Json.parse(Lanes.reports(0)).get("ends").size());
+    }
+
+    @Test
+    void aQueryThatIsOverIsNamedUntilItsLaneIsForgotten() {
+        var active = new AtomicBoolean(true);
+        StreamingQuery query = (StreamingQuery) Proxy.newProxyInstance(
+            getClass().getClassLoader(),
+            new Class<?>[] {StreamingQuery.class},
+            (proxy, method, arguments) -> active.get());
+        Lanes.follow("eu#3@run", query);
+        assertEquals("[]", Json.parse(Lanes.reports(0)).get("over").toString());
+        active.set(false);
+        assertEquals("[\"eu#3@run\"]", Json.parse(Lanes.reports(0)).get("over").toString());
+        Lanes.forget("eu#3@run");
+        assertEquals("[]", Json.parse(Lanes.reports(0)).get("over").toString());
     }
 
     private static void ends(String task, long... values) {

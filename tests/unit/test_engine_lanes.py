@@ -64,7 +64,8 @@ class Stream:
 class FakeConnector:
     """Tasks that report what the test says, and the orders that they got."""
 
-    def __init__(self) -> None:
+    def __init__(self, streams: Mapping[str, Stream]) -> None:
+        self.streams = streams
         self.reports: dict[str, LaneReport] = {}
         self.orders: dict[str, list[Orders]] = {}
         self.forgotten: list[str] = []
@@ -75,6 +76,9 @@ class FakeConnector:
 
     def order(self, key: str, orders: Orders) -> None:
         self.orders.setdefault(key, []).append(orders)
+
+    def is_over(self, key: str) -> bool:
+        return not self.streams[key.partition("#")[0]].isActive
 
     def poll(self) -> None:
         pass
@@ -94,11 +98,11 @@ class World:
         self.failure: AggregatorError | None = None
         self.ticks = 0
         self.events: list[Event] = []
-        self.connector = FakeConnector()
+        self.streams = {name: Stream() for name in ("a", "b", "c")}
+        self.connector = FakeConnector(self.streams)
         observer: Any = SimpleNamespace(
             finish=self.finish, left=self.note_left, begin=self.begin, watch=lambda _: None
         )
-        self.streams = {name: Stream() for name in ("a", "b", "c")}
         nobody: Any = None
         connector: Any = self.connector
         self.lanes = Lanes(nobody, connector, observer, Translator(nobody, self.events.append))

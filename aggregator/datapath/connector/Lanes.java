@@ -10,6 +10,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.spark.sql.streaming.StreamingQuery;
 
 /**
  * The driver's side of all lanes, and what Python calls: specs of lanes, orders to their tasks, and
@@ -33,6 +34,7 @@ public final class Lanes {
     private static final Map<String, String> ORDERS = new HashMap<>();
     private static final Map<String, Latest> REPORTS = new HashMap<>();
     private static final Map<String, Jvm> JVMS = new HashMap<>();
+    private static final Map<String, StreamingQuery> QUERIES = new HashMap<>();
     /** By the names of tasks and partitions. */
     private static final Map<String, Map<String, End>> ENDS = new HashMap<>();
     /** When a source last answered a fetch of any task. */
@@ -51,6 +53,7 @@ public final class Lanes {
         ORDERS.clear();
         REPORTS.clear();
         JVMS.clear();
+        QUERIES.clear();
         HEARD.clear();
         ENDS.clear();
         Dedup.reset();
@@ -78,10 +81,16 @@ public final class Lanes {
         }
     }
 
+    /** From now on `reports` says when the query of a lane's life is over. */
+    public static synchronized void follow(String key, StreamingQuery query) {
+        QUERIES.put(key, query);
+    }
+
     /** Forgets a lane that is over; its idle tasks are closed wherever they are. */
     public static synchronized void forget(String key) {
         SPECS.remove(key);
         ORDERS.remove(key);
+        QUERIES.remove(key);
         REPORTS.keySet().removeIf(name -> name.startsWith(key + "-"));
         ENDS.keySet().removeIf(name -> name.startsWith(key + "-"));
         Reporter.nudge();
@@ -93,13 +102,20 @@ public final class Lanes {
     }
 
     /**
-     * {"seq": n, "moves": n, "unheard": {...}, "ends": [...], "tasks": [...]}: the reports that
-     * came since the call that returned `since`, what has changed of the log ends since then, for
-     * how many milliseconds each source has answered no fetch, and how often tasks came or went.
+     * {"seq": n, "moves": n, "over": [...], "unheard": {...}, "ends": [...], "tasks": [...]}: the
+     * reports that came since the call that returned `since`, what has changed of the log ends
+     * since then, for how many milliseconds each source has answered no fetch, how often tasks came
+     * or went, and the lives of lanes whose query is over.
      */
     public static synchronized String reports(long since) {
         ObjectNode json = JsonNodeFactory.instance.objectNode();
         json.put("seq", seq).put("moves", moves);
+        ArrayNode over = json.putArray("over");
+        QUERIES.forEach((key, query) -> {
+            if (!query.isActive()) {
+                over.add(key);
+            }
+        });
         long now = System.nanoTime();
         for (LaneTask task : LaneTask.open()) {
             hear(task.spec.cluster, task.silentNanos(), now);

@@ -11,6 +11,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from aggregator.datapath.connector.reports import (
     LaneReport,
@@ -105,10 +106,11 @@ class Connector:
         self._token_urls: set[str] = set()
         self._since = 0
         self._moves = 0
+        self._over = frozenset[str]()
         self._log_ends: dict[tuple[str, int], dict[SourcePartition, LogEnd]] = {}
         self._fetches = Fetches()
         self.news = 0
-        """How often a `poll` has found a new report, or that a task came or went."""
+        """How often a `poll` has found a new report, or that a task or a query came or went."""
         self._sent_snapshot = -1
         self._tasks: dict[tuple[str, int], dict[tuple[int, int], TaskReport]] = {}
 
@@ -151,8 +153,9 @@ class Connector:
             # Before the call: no answer seems newer than it is.
             now = time.monotonic()
             found = parse_reports(str(self._lanes.reports(self._since)))
-            self.news += bool(found.tasks) or found.moves != self._moves
-            self._since, self._moves = found.seq, found.moves
+            is_moved = found.moves != self._moves or found.over != self._over
+            self.news += bool(found.tasks) or is_moved
+            self._since, self._moves, self._over = found.seq, found.moves, found.over
             self._take_ends(found, now)
             for task in found.tasks:
                 if (own := self._tasks.get((task.lane, task.generation))) is not None:
@@ -187,6 +190,14 @@ class Connector:
         """The newest report of one life of a lane with `tasks` tasks, as of the last `poll`."""
         with self._lock:
             return join(list(self._tasks.get((lane, generation), {}).values()), tasks)
+
+    def follow(self, key: str, query: StreamingQuery) -> None:
+        """Have each `poll` look whether the query of a lane, which has been started, is over."""
+        self._lanes.follow(key, query._jsq)
+
+    def is_over(self, key: str) -> bool:
+        """Whether the query of a lane was over at the last `poll`."""
+        return key in self._over
 
     def snapshot(self, number: int) -> None:
         """Send the number of the newest hub snapshot: reports name the one that they knew."""

@@ -172,7 +172,8 @@ class Reports(NamedTuple):
     """What the connector reports: the number to ask with the next time, and what is news.
 
     `unheard` is for how many seconds each source has answered no fetch of any task, of those that
-    ever have. `moves` is how often tasks came or went.
+    ever have. `moves` is how often tasks came or went. `over` are the keys of lanes whose query has
+    ended.
     """
 
     seq: int
@@ -180,6 +181,7 @@ class Reports(NamedTuple):
     unheard: Mapping[str, float]
     ends: Sequence[TaskEnds] = ()
     moves: int = 0
+    over: frozenset[str] = frozenset()
 
 
 def parse_reports(text: str) -> Reports:
@@ -188,7 +190,8 @@ def parse_reports(text: str) -> Reports:
     unheard = {alias: ms / 1000 for alias, ms in found["unheard"].items()}
     tasks = [_report(task) for task in found["tasks"]]
     ends = [_ends(task) for task in found["ends"]]
-    return Reports(int(found["seq"]), tasks, unheard, ends, int(found["moves"]))
+    moves, over = int(found["moves"]), frozenset(found["over"])
+    return Reports(int(found["seq"]), tasks, unheard, ends, moves, over)
 
 
 def join(tasks: Sequence[TaskReport], expected: int) -> LaneReport:

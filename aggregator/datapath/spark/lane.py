@@ -77,6 +77,7 @@ class LaneQuery:
         self._dealt = dealt
         self._partitions = settings.partitions
         self._orders = Orders(rates=rates_of(dealt, settings.pace, settings.partitions))
+        self._is_stopped = False
 
     @classmethod
     def start(
@@ -137,12 +138,14 @@ class LaneQuery:
             connector.forget(key, lane.name, generation)
             folder.remove()
             raise
+        connector.follow(key, query)
         return cls(connector, lane, generation, key, query, folder, dealt, settings)
 
     @property
     def active(self) -> bool:
-        """Whether the query is running."""
-        return bool(self._query.isActive)
+        """Whether the query was running when the tasks' reports were last polled."""
+        # One call into Java for the queries of all lanes, and the reports with it.
+        return not (self._is_stopped or self._connector.is_over(self.key))
 
     @property
     def report(self) -> LaneReport:
@@ -180,6 +183,7 @@ class LaneQuery:
         stopper.join(STOP_SECONDS)
         if self._query.isActive:
             raise AggregatorError(f"lane {self.lane.name} does not stop within {STOP_SECONDS:g} s")
+        self._is_stopped = True
 
     def close(self) -> None:
         """Let go of everything that belongs to it; call it when the query has ended."""
