@@ -3,6 +3,7 @@
 Off the critical path: a plain consumer in a thread of its own, from the topic's end at the start.
 """
 
+import threading
 import time
 from collections import Counter
 from contextlib import closing
@@ -24,8 +25,11 @@ from aggregator.model.loop import Loop
 from aggregator.status.schema import QuarantineStatus
 
 POLL_RECORDS = 1_000
-POLL_SECONDS = 0.25
-"""Also the longest that a clean stop waits for it."""
+PATIENT = {"fetch.wait.max.ms": 2_000}
+"""A record comes at once all the same; a broker that has none answers once in this time."""
+LOOK_SECONDS = 1.0
+"""Between two looks at what has come; none is waited for in between, so that a stop is not held up.
+"""
 RETRY_SECONDS = 1.0
 STOP_SECONDS = 3.0
 STOP_POLL_SECONDS = 0.02
@@ -51,6 +55,7 @@ class QuarantineWatch(Service):
         self._unreported: list[Quarantined] = []
         self._reported_at = 0.0
         self._from = OFFSET_BEGINNING
+        self._is_closing = threading.Event()
         self._loop = Loop(
             "quarantine",
             self._follow,
@@ -80,6 +85,7 @@ class QuarantineWatch(Service):
         """Count what is in the topic by now, if the hub answers soon, and end the thread."""
         if not self._loop.is_alive:
             return
+        self._is_closing.set()
         deadline = time.monotonic() + STOP_SECONDS
         try:
             log = quarantine_log(self._config, self._hub, STOP_SECONDS)
@@ -96,14 +102,18 @@ class QuarantineWatch(Service):
         self._tell()
 
     def _follow(self) -> None:
-        settings = reader_settings(self._config.hub, "aggregator-quarantine")
+        settings = {**reader_settings(self._config.hub, "aggregator-quarantine"), **PATIENT}
         with closing(open_consumer("hub", settings)) as consumer:
             reader = AssignedReader(consumer, {self._topic: self._from})
-            while not self._loop.over.is_set() and self._take(
-                reader.poll(POLL_RECORDS, POLL_SECONDS)
-            ):
+            while not self._loop.over.is_set():
+                seconds = STOP_POLL_SECONDS if self._is_closing.is_set() else 0.0
+                polled = reader.poll(POLL_RECORDS, seconds)
+                if not self._take(polled):
+                    return
                 if time.monotonic() >= self._reported_at + EVENT_SECONDS:
                     self._tell()
+                if not polled.records:
+                    self._is_closing.wait(LOOK_SECONDS)
 
     def _take(self, polled: Polled) -> bool:
         """Count new records; False while the topic does not exist."""
