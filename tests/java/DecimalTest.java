@@ -7,12 +7,32 @@ import java.util.Random;
 import org.junit.jupiter.api.Test;
 
 class DecimalTest {
-    private final Decimal decimal = new Decimal();
+    private final byte[] bytes = new byte[2 * Decimal.MOST];
+    private final Decimal decimal = new Decimal(bytes, 0);
+    private int at;
 
     private void is(long number) {
-        decimal.set(number);
-        String text = new String(decimal.text, 0, decimal.length, StandardCharsets.ISO_8859_1);
-        assertEquals(Long.toString(number), text);
+        int before = decimal.length;
+        boolean isAsLong = decimal.set(number);
+        assertEquals(decimal.length == before, isAsLong);
+        assertEquals(Long.toString(number), text());
+    }
+
+    private String text() {
+        return new String(bytes, at, decimal.length, StandardCharsets.ISO_8859_1);
+    }
+
+    @Test
+    void theTextMovesToAnotherPlace() {
+        is(99);
+        at = Decimal.MOST;
+        decimal.moveTo(at);
+        assertEquals("99", text());
+        is(100);
+        is(101);
+        bytes[0] = 'x';
+        is(102);
+        assertEquals('x', bytes[0]);
     }
 
     @Test

@@ -72,14 +72,14 @@ class HistogramTest {
         Histogram ages = new Histogram();
         Histogram expected = new Histogram();
         long now = 1_700_000_000_000L;
-        long[] timestamps = {
-            now, now, now - 5, now, -1, now + 9, Long.MAX_VALUE, now - 900, now - 900};
-        ages.addAges(timestamps, timestamps.length - 1, now);
+        long[] timestamps = {now, now - 5, now, -1, now + 9, Long.MAX_VALUE, now - 900, now - 900};
+        int[] ends = {2, 3, 4, 7, 8, 9, 10, 12};
+        ages.addAges(timestamps, ends, timestamps.length - 1, now);
         for (long each : new long[] {0, 0, 5, 0, 0, 900}) {
             expected.add(each);
         }
         assertEquals(expected.json(), ages.json());
-        ages.addAges(timestamps, 0, now);
+        ages.addAges(timestamps, ends, 0, now);
         assertEquals(expected.json(), ages.json());
     }
 

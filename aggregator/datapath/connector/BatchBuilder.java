@@ -97,7 +97,9 @@ final class BatchBuilder {
         head(body, delta);
         put(from.bytes, from.keyLengthAt, content);
         putInt(headers);
-        put(from.bytes, from.headersAt, own);
+        if (own > 0) {
+            put(from.bytes, from.headersAt, own);
+        }
         put(more, 0, moreBytes);
         count++;
     }

@@ -16,15 +16,17 @@ final class CompressionEstimate {
 
     private final int most;
     private double ratio = 1;
+    private int room;
 
     /** For batches that have at most `most` bytes when they are compressed. */
     CompressionEstimate(int most) {
         this.most = most;
+        room = most;
     }
 
     /** How many bytes a batch may gather before it is compressed. */
     int room() {
-        return (int) Math.min((double) most * MOST_TIMES, Math.max(most, most / ratio / MARGIN));
+        return room;
     }
 
     /** A batch has become this large. A worse ratio counts at once, a better one by and by. */
@@ -35,5 +37,6 @@ final class CompressionEstimate {
         }
         double now = (double) compressed / gathered;
         ratio = now > ratio ? now : ratio + (now - ratio) * IMPROVING_SHARE;
+        room = (int) Math.min((double) most * MOST_TIMES, Math.max(most, most / ratio / MARGIN));
     }
 }

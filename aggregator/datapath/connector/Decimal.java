@@ -3,8 +3,8 @@ package aggregator.connector;
 import java.nio.charset.StandardCharsets;
 
 /**
- * The decimal text of a number, which is cheap where each number is a little more than the one
- * before. Pure; used by one thread.
+ * The decimal text of a number within an array, which is cheap where each number is a little more
+ * than the one before. Used by one thread.
  */
 final class Decimal {
     /** As many as a number of 64 bits has, with its sign. */
@@ -12,42 +12,52 @@ final class Decimal {
     /** A number that is further on is written as a whole. */
     private static final int NEAR = 10_000;
 
-    final byte[] text = new byte[MOST];
-    int length = 1;
+    private final byte[] bytes;
+    private int at;
     private long number;
+    int length;
 
-    Decimal() {
-        text[0] = '0';
+    /** The text of 0, from a place on at which there is room for the longest. */
+    Decimal(byte[] bytes, int at) {
+        this.bytes = bytes;
+        moveTo(at);
     }
 
-    void set(long next) {
+    /** Writes the text at another place. What is at the one before is worth nothing. */
+    void moveTo(int place) {
+        at = place;
+        write();
+    }
+
+    /** Writes the text of another number; false where it is longer or shorter than before. */
+    boolean set(long next) {
         long more = next - number;
         boolean isNear = number >= 0 && more >= 0 && more < NEAR;
-        if (!isNear || !add((int) more)) {
-            write(next);
-        }
         number = next;
+        return isNear && add((int) more) || write();
     }
 
     /** False where it needs another digit; the text is then worth nothing. */
     private boolean add(int more) {
-        int at = length - 1;
+        int place = at + length - 1;
         int rest = more;
         while (rest > 0) {
-            if (at < 0) {
+            if (place < at) {
                 return false;
             }
-            int sum = text[at] - '0' + rest;
+            int sum = bytes[place] - '0' + rest;
             rest = sum / 10;
-            text[at] = (byte) ('0' + sum - 10 * rest);
-            at--;
+            bytes[place] = (byte) ('0' + sum - 10 * rest);
+            place--;
         }
         return true;
     }
 
-    private void write(long whole) {
-        byte[] made = Long.toString(whole).getBytes(StandardCharsets.ISO_8859_1);
+    private boolean write() {
+        byte[] made = Long.toString(number).getBytes(StandardCharsets.ISO_8859_1);
+        System.arraycopy(made, 0, bytes, at, made.length);
+        boolean isAsLong = made.length == length;
         length = made.length;
-        System.arraycopy(made, 0, text, 0, length);
+        return isAsLong;
     }
 }

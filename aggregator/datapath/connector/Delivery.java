@@ -28,10 +28,12 @@ final class Delivery extends HubWriter.Sent {
     private final Points.Epoch epoch;
     private final long polledAt;
     private final Counters counters;
+    /** Records in a row with the same timestamp and part are one run; and where it ends. */
     private long[] timestamps = new long[FEW];
     private int[] partOf = new int[FEW];
+    private int[] ends = new int[FEW];
+    private int runs;
     private int count;
-    private boolean isWhole;
     private List<Claimed> claims = List.of();
 
     Delivery(int place, Points.Epoch epoch, long polledAt, Counters counters) {
@@ -43,28 +45,36 @@ final class Delivery extends HubWriter.Sent {
 
     /** A record goes with it, behind those before; its claim is null where it has none. */
     void add(int part, long timestamp, Claims.Claim claim) {
-        parts.set(part);
-        if (count == timestamps.length) {
-            timestamps = Arrays.copyOf(timestamps, 2 * count);
-            partOf = Arrays.copyOf(partOf, 2 * count);
+        int last = runs - 1;
+        if (last < 0 || timestamps[last] != timestamp || partOf[last] != part) {
+            last = begin(part, timestamp);
         }
-        timestamps[count] = timestamp;
-        partOf[count] = part;
         if (claim != null) {
             if (claims.isEmpty()) {
                 claims = new ArrayList<>();
             }
             claims.add(new Claimed(part, claim, count));
         }
-        count++;
+        ends[last] = ++count;
+    }
+
+    private int begin(int part, long timestamp) {
+        parts.set(part);
+        if (runs == timestamps.length) {
+            timestamps = Arrays.copyOf(timestamps, 2 * runs);
+            partOf = Arrays.copyOf(partOf, 2 * runs);
+            ends = Arrays.copyOf(ends, 2 * runs);
+        }
+        timestamps[runs] = timestamp;
+        partOf[runs] = part;
+        return runs++;
     }
 
     /** A whole batch goes with it, and nothing else. Its records count as new as the newest one. */
     void addAll(int part, long newest, int records) {
-        parts.set(part);
-        timestamps[0] = newest;
-        isWhole = true;
         count = records;
+        int only = begin(part, newest);
+        ends[only] = count;
     }
 
     /** What goes of it with a batch of `records` records, of which the first has this number. */
@@ -74,9 +84,13 @@ final class Delivery extends HubWriter.Sent {
         while (next < claims.size() && claims.get(next).at() < from) {
             next++;
         }
+        int run = 0;
         for (int i = from; i < from + records; i++) {
+            while (ends[run] <= i) {
+                run++;
+            }
             boolean isClaimed = next < claims.size() && claims.get(next).at() == i;
-            own.add(partOf[i], timestamps[i], isClaimed ? claims.get(next++).claim() : null);
+            own.add(partOf[run], timestamps[run], isClaimed ? claims.get(next++).claim() : null);
         }
         return own;
     }
@@ -85,11 +99,7 @@ final class Delivery extends HubWriter.Sent {
     void arrived(RecordMetadata metadata) {
         long now = DriverClock.now();
         counters.flight.add(now - polledAt, count);
-        if (isWhole) {
-            counters.age.addAge(timestamps[0], count, now);
-        } else {
-            counters.age.addAges(timestamps, count, now);
-        }
+        counters.age.addAges(timestamps, ends, runs, now);
         long first = metadata.offset();
         // First: what a report point covers has to be held.
         for (Claimed each : claims) {

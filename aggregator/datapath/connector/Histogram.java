@@ -45,30 +45,18 @@ final class Histogram {
         counts[low] += times;
     }
 
-    /** The ages of some records, as far as their timestamps are times. */
-    void addAges(long[] timestamps, int count, long now) {
-        long before = -1;
-        int same = 0;
-        for (int i = 0; i < count; i++) {
+    /**
+     * The ages of some records, as far as their timestamps are times: of each run of records the
+     * timestamp, and how many records there are up to its end.
+     */
+    void addAges(long[] timestamps, int[] ends, int runs, long now) {
+        int from = 0;
+        for (int i = 0; i < runs; i++) {
             long timestamp = timestamps[i];
-            if (timestamp < 0 || timestamp - now > AHEAD_MS) {
-                continue;
+            if (timestamp >= 0 && timestamp - now <= AHEAD_MS) {
+                add(Math.max(0, now - timestamp), ends[i] - from);
             }
-            // Of one batch many have the same.
-            if (timestamp != before) {
-                add(Math.max(0, now - before), same);
-                before = timestamp;
-                same = 0;
-            }
-            same++;
-        }
-        add(Math.max(0, now - before), same);
-    }
-
-    /** The age of several records with one timestamp. */
-    void addAge(long timestamp, int times, long now) {
-        if (timestamp >= 0 && timestamp - now <= AHEAD_MS) {
-            add(Math.max(0, now - timestamp), times);
+            from = ends[i];
         }
     }
 

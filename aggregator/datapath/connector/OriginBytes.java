@@ -5,7 +5,8 @@ import java.util.List;
 
 /**
  * The headers of an origin as the bytes of the record format: what is the same for a whole source
- * partition is encoded once. Used by one thread; the bytes hold until the next call.
+ * partition is encoded once, and as a rule a record only changes a few digits in it. Used by one
+ * thread; the bytes hold until the next call.
  */
 final class OriginBytes {
     private static final int LENGTH_BYTES = 5;
@@ -15,8 +16,8 @@ final class OriginBytes {
     private final byte[] timestampName;
     private final byte[] place;
     private final byte[] bytes;
-    private final Decimal offsetText = new Decimal();
-    private final Decimal timestampText = new Decimal();
+    private final Decimal offsetText;
+    private final Decimal timestampText;
     /** The same as objects. */
     final Origin.Tag tag;
     /** How many headers there are. */
@@ -38,6 +39,9 @@ final class OriginBytes {
         count = 5;
         bytes = new byte
             [start.length + offsetName.length + timestampName.length + 2 * Decimal.MOST + 2];
+        offsetText = new Decimal(bytes, 0);
+        timestampText = new Decimal(bytes, 0);
+        arrange();
     }
 
     /** In one header of this name. */
@@ -49,19 +53,32 @@ final class OriginBytes {
         place = OriginText.place(cluster, topic, partition);
         count = 1;
         bytes = new byte[start.length + LENGTH_BYTES + place.length + Decimal.MOST];
+        offsetText = new Decimal(bytes, 0);
+        timestampText = null;
+        arrange();
     }
 
     /** Encodes the origin of a record, and returns how long it is. */
     int encode(long offset, long timestamp) {
+        boolean fits = offsetText.set(offset);
+        if (timestampText != null) {
+            fits &= timestampText.set(timestamp);
+        }
+        if (!fits) {
+            arrange();
+        }
+        return size;
+    }
+
+    /** Puts everything to its place, from front to back: a text that is longer covers the next. */
+    private void arrange() {
         size = 0;
-        offsetText.set(offset);
         put(start);
-        if (offsetName == null) {
+        if (timestampText == null) {
             size = Varints.put(bytes, size, place.length + offsetText.length);
             put(place);
             put(offsetText);
         } else {
-            timestampText.set(timestamp);
             put(offsetName);
             size = Varints.put(bytes, size, offsetText.length);
             put(offsetText);
@@ -69,7 +86,6 @@ final class OriginBytes {
             size = Varints.put(bytes, size, timestampText.length);
             put(timestampText);
         }
-        return size;
     }
 
     byte[] bytes() {
@@ -86,7 +102,7 @@ final class OriginBytes {
     }
 
     private void put(Decimal number) {
-        System.arraycopy(number.text, 0, bytes, size, number.length);
+        number.moveTo(size);
         size += number.length;
     }
 

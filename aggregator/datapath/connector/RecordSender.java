@@ -30,6 +30,7 @@ final class RecordSender {
     private final OriginBytes[] origins;
     private final byte[][] marks;
     private final Delivery.Counters counters;
+    private final HubBatches.Deliveries begin = this::begin;
     private final Bucket records = new Bucket(System.nanoTime());
     private final Bucket bytes = new Bucket(System.nanoTime());
     private final SchemaPatch schemas;
@@ -167,8 +168,7 @@ final class RecordSender {
             return true;
         }
         long timestamp = cursor.timestamp < 0 ? now() : cursor.timestamp;
-        batches.append(place, cursor, timestamp, origin, this::begin)
-            .add(at, cursor.timestamp, null);
+        batches.append(place, cursor, timestamp, origin, begin).add(at, cursor.timestamp, null);
         points.sending(place);
         sent(part, size);
         return true;
@@ -306,7 +306,7 @@ final class RecordSender {
         long timestamp = feed.timestamp();
         if (batches != null) {
             long sentAs = timestamp < 0 ? now() : timestamp;
-            batches.append(place, sentAs, key, value, headers, this::begin)
+            batches.append(place, sentAs, key, value, headers, begin)
                 .add(feed.part, timestamp, claim);
             points.sending(place);
             return;
