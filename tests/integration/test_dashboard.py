@@ -149,7 +149,7 @@ def _frozen(visitor: Visitor, us: EmbeddedCluster, topic: str) -> None:
     visitor.go("", "Sources of")
     us.brokers[0].pause()
     try:
-        visitor.until("Needs a person")
+        visitor.page.get_by_role("heading", name="Needs a person").wait_for()
         wait_for(lambda: "unreachable" in _row(visitor, "Virginia"), "it says that it is away")
         wait_for(lambda: "running" in _row(visitor, "Frankfurt"), "the other one runs")
         visitor.check("unreachable", "light")

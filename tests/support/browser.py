@@ -50,7 +50,8 @@ class Visitor:
 
     def until(self, words: str, seconds: float = SECONDS) -> None:
         """Wait until the page says this."""
-        self.page.locator("main").get_by_text(words).first.wait_for(timeout=seconds * 1000)
+        found = self.page.locator("main").get_by_text(words).locator("visible=true")
+        found.first.wait_for(timeout=seconds * 1000)
 
     def check(self, name: str, *schemes: str) -> None:
         """Look at the page for barriers (axe), and keep a picture: in light and in dark, or so."""
