@@ -3,10 +3,13 @@ package aggregator.connector;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -31,10 +34,12 @@ import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.utils.ByteBufferOutputStream;
 import org.apache.kafka.common.utils.Utils;
 import org.junit.jupiter.api.Test;
+import org.xerial.snappy.Snappy;
 
 /** Batches read and written as bytes, beside Kafka's own reader and writer of the same ones. */
 class BatchBytesTest {
     private static final int ROUNDS = 150;
+    private static final Duration DEADLINE = Duration.ofSeconds(20);
     private static final CompressionType[] CODECS = CompressionType.values();
     private static final int[] LENGTHS = {0, 1, 63, 64, 8191, 8192, 70_000};
 
@@ -53,6 +58,31 @@ class BatchBytesTest {
             records += expected.size();
         }
         assertTrue(records > 3 * ROUNDS, "only " + records + " records");
+    }
+
+    /**
+     * Clients of librdkafka write snappy without the header of Java's library, whose stream then
+     * reads all of it at once.
+     */
+    @Test
+    void aNewCursorReadsSnappyAsLibrdkafkaWritesIt() throws IOException {
+        List<SimpleRecord> records = List.of(new SimpleRecord(1L, new byte[] {1}, new byte[100]));
+        RecordBatch plain = batch(Compression.NONE, records);
+        ByteBuffer bytes = bytesOf(plain);
+        byte[] body = new byte[bytes.limit() - BatchFormat.RECORDS_AT];
+        bytes.duplicate().position(BatchFormat.RECORDS_AT).get(body);
+        byte[] packed = Snappy.compress(body);
+        ByteBuffer snappy = ByteBuffer.allocate(BatchFormat.RECORDS_AT + packed.length);
+        snappy.put(bytes.duplicate().limit(BatchFormat.RECORDS_AT)).put(packed).flip();
+        short attributes = snappy.getShort(BatchFormat.ATTRIBUTES_AT);
+        snappy.putShort(
+            BatchFormat.ATTRIBUTES_AT, (short) (attributes | CompressionType.SNAPPY.id));
+
+        BatchCursor fresh = new BatchCursor();
+        assertTimeoutPreemptively(DEADLINE, () -> fresh.open(snappy, 0));
+        assertTrue(fresh.next());
+        assertEquals(plain.baseOffset(), fresh.offset);
+        assertFalse(fresh.next());
     }
 
     @Test

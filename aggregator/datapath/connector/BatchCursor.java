@@ -26,12 +26,14 @@ import org.apache.kafka.common.utils.BufferSupplier;
 final class BatchCursor {
     private static final int COMPRESSION_BITS = 7;
     private static final int LOG_APPEND_BIT = 8;
+    /** More than 0: it grows by doubling. */
+    private static final int FIRST_BYTES = 1024;
     /** The longest that a number of 32 and of 64 bits takes, in steps of 7 bits. */
     private static final int INT_SHIFT = 28;
     private static final int LONG_SHIFT = 63;
 
     private final BufferSupplier buffers = BufferSupplier.create();
-    private byte[] unpacked = new byte[0];
+    private byte[] unpacked = new byte[FIRST_BYTES];
 
     /** Where the parts of the current batch's records are. */
     byte[] bytes = unpacked;
@@ -269,12 +271,13 @@ final class BatchCursor {
 
     private void unpack(ByteBuffer packed, CompressionType type) {
         int size = 0;
+        // Before the stream is made: that of snappy reads what librdkafka wrote at once.
+        if (unpacked.length < packed.remaining()) {
+            unpacked = new byte[2 * packed.remaining()];
+        }
         try (
             InputStream stream = Compression.of(type).build().wrapForInput(
                 packed, RecordBatch.MAGIC_VALUE_V2, buffers)) {
-            if (unpacked.length < packed.remaining()) {
-                unpacked = new byte[2 * packed.remaining()];
-            }
             while (true) {
                 int read = stream.read(unpacked, size, unpacked.length - size);
                 if (read < 0) {
