@@ -29,6 +29,8 @@ from support.object_store import NoStoreError
 HELP = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(add_completion=False, context_settings=HELP)
 DEFAULT = Settings()
+LINGER_OF_BATCHES = 1_000.0
+"""Batches of some kB go record by record: so writers wait until theirs are larger."""
 
 
 @app.command()
@@ -51,6 +53,9 @@ def campaign(
     executors: Annotated[
         bool, typer.Option(help="Tasks run on a standalone master with two workers.")
     ] = False,
+    batches: Annotated[
+        bool, typer.Option(help="Batches are copied as they are, by topics.copy_as.")
+    ] = False,
     patience: Annotated[
         float, typer.Option(help="Deadlines are so many times as long: for a busy machine.")
     ] = 1.0,
@@ -70,6 +75,8 @@ def campaign(
     given: dict[str, Any] = {"patience": patience} | ({} if rate is None else {"rate": rate})
     if executors:
         given["master"] = WORKERS
+    if batches:
+        given |= {"batches": True, "linger_ms": LINGER_OF_BATCHES}
     settings = Settings(seed=seed if seed is not None else int(time.time()) % 100_000, **given)
     names = list(SCENARIOS) if only and "all" in only else list(only or ())
     chosen = [kind.strip() for kind in kinds.split(",") if kind.strip()]

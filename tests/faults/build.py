@@ -19,7 +19,7 @@ from faults.clusters import (
     source_cluster,
     tokens_for,
 )
-from faults.load import Writer
+from faults.load import Writer, alias_of
 from faults.world import ALIASES, LATER, REFUSED, TOPIC, WORKERS, Settings, Tell, World
 from support.application import Application
 from support.object_store import object_store
@@ -28,6 +28,7 @@ from support.silence import listening
 from support.workers import HOST, spark_workers
 
 INCLUDED = rf"{TOPIC}|{LATER}-\d+|{REFUSED}-\d+"
+WHOLE = {"copy_as": "batches", "partition_by": "source_partition"}
 REMOTE = {"spark.driver.host": HOST, "spark.executor.memory": "512m"}
 """How executors find the driver, and how large they are."""
 
@@ -58,7 +59,7 @@ def world(settings: Settings, tell: Tell, folder: Path | None = None) -> Iterato
             made.store = stack.enter_context(object_store(root / "store"))
         made.config = _config(made)
         made.arrivals = stack.enter_context(
-            listening(made.hub.admin_servers, TOPIC, settings.hub_partitions)
+            listening(made.hub.admin_servers, TOPIC, settings.hub_partitions, alias_of)
         )
         made.writers = [
             Writer(
@@ -123,7 +124,11 @@ def _config(made: World) -> Config:
             for servers, client in [login_at(made, alias)]
         },
         hub={"producer": producer},
-        topics={"sync_configs": bool(settings.older), "partitions": settings.hub_partitions},
+        topics={
+            "sync_configs": bool(settings.older),
+            "partitions": settings.hub_partitions,
+            **(WHOLE if settings.batches else {}),
+        },
         stream={
             "checkpoint_interval": f"{settings.checkpoint_seconds:g}s",
             "lanes": settings.lanes,

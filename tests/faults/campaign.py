@@ -12,6 +12,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from faults.batch_origins import BatchOrigins
 from faults.build import remove, world
 from faults.judge import Judge, Verdict
 from faults.nemeses import strike
@@ -152,11 +153,26 @@ def _judge_topic(
             judging.source(
                 alias, number(message.partition()), number(message.offset()), *_parts(message)
             )
+    passed = _batch_origins(made, topic, aliases)
     for message in read(made.hub.admin_servers, topic):
-        alias_found = judging.hub(number(message.partition()), *_parts(message))
+        place = number(message.partition()), number(message.offset())
+        alias_found = judging.hub(place[0], *_parts(message), passed.origin(*place))
         if noted and alias_found in made.hub_arrivals:
             made.hub_arrivals[alias_found].append(message.timestamp()[1])
     return judging.verdict(acks)
+
+
+def _batch_origins(made: World, topic: str, aliases: Sequence[str]) -> BatchOrigins:
+    if not made.settings.batches:
+        return BatchOrigins({}, ())
+    return BatchOrigins(
+        made.logs_of(topic),
+        [
+            (alias, topic, each)
+            for alias in aliases
+            for each in range(made.settings.source_partitions)
+        ],
+    )
 
 
 def read(servers: str, topic: str) -> Iterator[Message]:

@@ -100,10 +100,16 @@ class Judge:
         value: bytes | None,
         headers: Headers,
         timestamp: int,
+        passed: tuple[str, str, int, int] | None = None,
     ) -> str | None:
-        """One record of the hub; returns the alias it came from, None for a stranger's."""
+        """One record of the hub; returns the alias it came from, None for a stranger's.
+
+        `passed`: its origin if its batch was copied as it is, which adds no header.
+        """
         self._verdict.in_hub += 1
-        origin = origin_of(headers)
+        origin, own = origin_of(headers), headers[: -len(ORIGIN)]
+        if passed is not None:
+            origin, own = (*passed, timestamp), headers
         if origin is None:
             self._verdict.add("foreign", f"hub partition {partition}: no origin")
             return None
@@ -119,7 +125,6 @@ class Judge:
             self._verdict.add("twice", words)
             return alias
         seen[offset] = 1
-        own = headers[: -len(ORIGIN)]
         same = digests[offset] == self._digest(key, value, own, created)
         if not same or (self._timestamps and timestamp != created):
             self._verdict.add("altered", words)

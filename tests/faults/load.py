@@ -12,6 +12,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, Message, Producer
 
 from aggregator.extras.embedded.topics import ONCE
+from support.silence import of_its_header
 
 TICK_SECONDS = 0.01
 TIMEOUT_MS = 600_000
@@ -37,6 +38,17 @@ def record(rng: random.Random, alias: str, number: int) -> NewRecord:
     if kind > 0.7:
         headers = [("trace", rng.randbytes(8)), ("empty", b""), ("none", None), ("trace", b"2")]
     return NewRecord(key, value, headers)
+
+
+def alias_of(message: Message) -> str:
+    """The source of a hub record: by its header, else by what `record` wrote; "" if by neither."""
+    alias, value = of_its_header(message), message.value()
+    if alias or not isinstance(value, bytes):
+        return alias
+    try:
+        return str(json.loads(value)["source"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 class Writer:

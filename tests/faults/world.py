@@ -62,7 +62,8 @@ class Settings:
     OAUTHBEARER. `older`: the version of the second source, which takes topics that the hub refuses;
     hub topics then take their configs from sources. `proxied`: the application and hub brokers
     reach hub brokers through proxies, and these look every second for producers to forget.
-    `silence_seconds`: the others may be silent for so long when something is done to one source.
+    `batches`: they are copied as they are, where they can be. `silence_seconds`: the others may be
+    silent for so long when something is done to one source.
     `patience`: what has to be in time may take so many times as long, on a machine that is busy
     with other things.
     """
@@ -91,6 +92,7 @@ class Settings:
     older: str = ""
     proxied: bool = False
     batch_seconds: float = 0.0
+    batches: bool = False
     silence_seconds: float = 5.0
     patience: float = 1.0
 
@@ -390,6 +392,14 @@ class World:
             topic: alias
             for topic, alias in self.made_topics.items()
             if not topic.startswith(REFUSED) or self.hub_has(topic)
+        }
+
+    def logs_of(self, topic: str) -> dict[int, Path]:
+        """The folder of the log of each partition of a hub topic, at its leader."""
+        told = admin(self.hub.admin_servers).list_topics(topic, timeout=ASKED_SECONDS)
+        return {
+            number: self.folder / "hub" / f"broker-{it.leader}" / "data" / f"{topic}-{number}"
+            for number, it in told.topics[topic].partitions.items()
         }
 
     def _metadata(self) -> Mapping[int, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from support.reading import watermarks
 
@@ -42,11 +42,23 @@ class Arrivals:
         return max(self.longest.get(alias, 0.0), time.monotonic() - self.last[alias])
 
 
+def of_its_header(message: Message) -> str:
+    """The source that a header names; "" without one, as at a source."""
+    headers: Any = dict(message.headers() or ())
+    alias: str = headers.get(CLUSTER, b"").decode()
+    return alias
+
+
 @contextmanager
-def listening(bootstrap: str, topic: str, partitions: int) -> Iterator[Arrivals]:
+def listening(
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    alias_of: Callable[[Message], str] = of_its_header,
+) -> Iterator[Arrivals]:
     """Listen from the topic's end on, in a thread, until the block ends.
 
-    At a source, where records tell no source, all are of "".
+    `alias_of` says from which source a record came.
     """
     arrivals, stop = Arrivals(), threading.Event()
     consumer = Consumer(
@@ -68,8 +80,7 @@ def listening(bootstrap: str, topic: str, partitions: int) -> Iterator[Arrivals]
         while not stop.is_set():
             for message in consumer.consume(1_000, timeout=0.05):
                 if message.error() is None:
-                    headers: Any = dict(message.headers() or ())
-                    arrivals.arrived(headers.get(CLUSTER, b"").decode(), time.monotonic())
+                    arrivals.arrived(alias_of(message), time.monotonic())
 
     thread = threading.Thread(target=listen, name="listener")
     thread.start()

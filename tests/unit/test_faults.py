@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.model.failpoint import POINTS, parse
+from faults.batch_origins import HEAD, BatchOrigins, name_of
 from faults.campaign import Round
 from faults.holds import HOLDS
 from faults.judge import Headers, Judge, longest_silence
@@ -215,3 +216,34 @@ def test_no_report_is_overwritten(tmp_path: Path) -> None:
     second = write(report_of(round_of()), tmp_path, tmp_path / "raw")
     assert {path.name for path in first} == {"2026-01-02-faults.md", "2026-01-02-faults.json"}
     assert {path.name for path in second} == {"2026-01-02-faults-2.md", "2026-01-02-faults-2.json"}
+
+
+def whole_batch(first: int, records: int, producer: int, offset: int) -> bytes:
+    epoch, sequence = divmod(offset, 1 << 31)
+    rest = HEAD.size - 12 + 9
+    head = (first, rest, 0, 2, 0, 0, records - 1, 0, 0, producer, epoch, sequence, records)
+    return HEAD.pack(*head) + bytes(9)
+
+
+def test_the_origin_of_a_record_of_a_whole_batch_is_in_the_log(tmp_path: Path) -> None:
+    eu, run = name_of("eu", TOPIC, 3), 77
+    far = (5 << 31) + 12
+    log = whole_batch(0, 10, 4_711, 0) + whole_batch(10, 5, eu + run, 100)
+    log += whole_batch(15, 2, eu + run, far) + whole_batch(17, 3, eu, 200)[:-1]
+    (tmp_path / "00000000000000000000.log").write_bytes(log)
+    origins = BatchOrigins({0: tmp_path}, [("eu", TOPIC, 3), ("us", TOPIC, 3)])
+    assert origins.origin(0, 9) is None
+    assert origins.origin(0, 10) == ("eu", TOPIC, 3, 100)
+    assert origins.origin(0, 14) == ("eu", TOPIC, 3, 104)
+    assert origins.origin(0, 16) == ("eu", TOPIC, 3, far + 1)
+    assert origins.origin(0, 17) is None
+    assert origins.origin(1, 10) is None
+
+
+def test_a_record_of_a_whole_batch_is_judged_by_what_its_batch_says() -> None:
+    judge = Judge(TOPIC)
+    for offset in range(3):
+        judge.source("eu", 0, offset, b"k", b"%d" % offset, [("a", b"b")], 5)
+    for offset, value in ((0, b"0"), (1, b"x")):
+        judge.hub(4, b"k", value, [("a", b"b")], 5, ("eu", TOPIC, 0, offset))
+    assert judge.verdict({}).problems == {"lost": 1, "altered": 1}
