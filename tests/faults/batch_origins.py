@@ -66,6 +66,11 @@ class BatchOrigins:
             segments = (it.read_bytes() for it in sorted(folder.glob("*.log")))
             self._batches[partition] = [it for each in segments for it in passed_in(each)]
 
+    @property
+    def records(self) -> int:
+        """How many hub records are of such batches."""
+        return sum(it.last - it.first + 1 for each in self._batches.values() for it in each)
+
     def origin(self, partition: int, offset: int) -> Origin | None:
         """Of which source record the hub's is a copy."""
         batches = self._batches.get(partition, [])

@@ -159,7 +159,13 @@ def _judge_topic(
         alias_found = judging.hub(place[0], *_parts(message), passed.origin(*place))
         if noted and alias_found in made.hub_arrivals:
             made.hub_arrivals[alias_found].append(message.timestamp()[1])
-    return judging.verdict(acks)
+    verdict = judging.verdict(acks)
+    if made.settings.batches and topic == TOPIC:
+        words = (
+            f"{passed.records} of {verdict.in_hub} hub records are of batches copied as they are"
+        )
+        (made.notes.append if passed.records else made.note)(words)
+    return verdict
 
 
 def _batch_origins(made: World, topic: str, aliases: Sequence[str]) -> BatchOrigins:

@@ -232,6 +232,7 @@ def test_the_origin_of_a_record_of_a_whole_batch_is_in_the_log(tmp_path: Path) -
     log += whole_batch(15, 2, eu + run, far) + whole_batch(17, 3, eu, 200)[:-1]
     (tmp_path / "00000000000000000000.log").write_bytes(log)
     origins = BatchOrigins({0: tmp_path}, [("eu", TOPIC, 3), ("us", TOPIC, 3)])
+    assert origins.records == 7
     assert origins.origin(0, 9) is None
     assert origins.origin(0, 10) == ("eu", TOPIC, 3, 100)
     assert origins.origin(0, 14) == ("eu", TOPIC, 3, 104)
