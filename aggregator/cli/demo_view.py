@@ -55,11 +55,15 @@ class LineView:
         self._rates = DemoRates()
         self._step = ""
         self._next = 0.0
+        self._dashboard = ""
 
     def show(self, progress: Progress) -> None:
         """Write a line when it is time."""
         arrived = progress.arrived or {}
         rates = self._rates.of(progress.seconds, arrived) if arrived else {}
+        if progress.dashboard and not self._dashboard:
+            self._dashboard = progress.dashboard
+            typer.echo(f"         the dashboard is at {self._dashboard}", err=True)
         if progress.step == self._step and time.monotonic() < self._next:
             return
         self._step, self._next = progress.step, time.monotonic() + LINE_SECONDS
@@ -83,6 +87,8 @@ class LiveView:
         head = Text.assemble((f"{progress.step} ", "bold"), f"{progress.seconds:.0f} s")
         if progress.phase:
             head.append(f"   the aggregator is {progress.phase}", "dim")
+        if progress.dashboard:
+            head.append(f"   {progress.dashboard}", f"link {progress.dashboard}")
         if progress.sent is None:
             self._live.update(head)
             return

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -76,6 +77,11 @@ def of_demo(root: int) -> dict[int, str]:
 def test_ctrl_c_ends_the_load_and_the_count_is_exact() -> None:
     with demo("--seconds", "600", "--rate", "400", "-o", "json") as running:
         running.wait_for(r"streaming: sent")
+        running.wait_for(r"the dashboard is at http")
+        address = re.search(r"the dashboard is at (\S+)", "".join(running.lines))
+        assert address
+        with urlopen(address[1], timeout=10) as page:
+            assert b"<title>" in page.read()
         running.process.send_signal(signal.SIGINT)
         assert running.process.stdout is not None
         result = json.loads(running.process.stdout.read())

@@ -75,13 +75,17 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where the demo is: what it does, what the aggregator says of itself, and the counts."""
+    """Where the demo is: what it does, what the aggregator says of itself, and the counts.
+
+    `dashboard` is the address of its pages, and empty as long as nothing answers there.
+    """
 
     step: str
     seconds: float
     phase: str = ""
     sent: dict[Flow, int] | None = None
     arrived: dict[Flow, int] | None = None
+    dashboard: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +176,7 @@ class Demo:
         folder = Path(tempfile.mkdtemp(prefix="aggregator-demo-"))
         self._exit.callback(shutil.rmtree, folder, ignore_errors=True)
         (port,) = free_ports(1)
-        self._url = f"http://127.0.0.1:{port}/api/status"
+        self._url = f"http://127.0.0.1:{port}"
         self.config_file, self.log = folder / "aggregator.yaml", folder / "aggregator.log"
         servers = {name: cluster.bootstrap_servers for name, cluster in self.clusters.items()}
         self.config_file.write_text(
@@ -249,12 +253,23 @@ class Demo:
         arrived: dict[Flow, int] | None = None,
     ) -> None:
         phase = self._phase() if sent is not None else ""
-        self._report(Progress(step, time.monotonic() - self._began, phase, sent, arrived))
+        self._report(
+            Progress(
+                step,
+                time.monotonic() - self._began,
+                phase=phase,
+                sent=sent,
+                arrived=arrived,
+                dashboard=f"{self._url}/ui/" if phase else "",
+            )
+        )
 
     def _phase(self) -> str:
         """What the aggregator says of itself; empty as long as it says nothing."""
         try:
-            with build_opener(ProxyHandler({})).open(self._url, timeout=1.0) as answer:
+            with build_opener(ProxyHandler({})).open(
+                f"{self._url}/api/status", timeout=1.0
+            ) as answer:
                 return str(json.load(answer).get("phase", ""))
         except (URLError, OSError, ValueError):
             return ""
