@@ -62,9 +62,10 @@ def main(servers: str, cluster_id: str, plain: str, guarded: str) -> None:
     own = SourcePartition("eu", plain, 0)
     route = Route("eu", plain, guarded, 1, 1, transform="second_attempt:fails_at_first")
     clients = Clients({"eu": address}, address, {"eu": cluster_id})
+    connector = Connector(spark)
     query = LaneQuery.start(
         spark,
-        Connector(spark),
+        connector,
         Lane("eu", (own,)),
         1,
         plan_readings([route], Positions({own: 0})),
@@ -72,8 +73,13 @@ def main(servers: str, cluster_id: str, plain: str, guarded: str) -> None:
         {},
         1,
     )
+
+    def is_over() -> bool:
+        connector.poll()
+        return not query.active
+
     try:
-        wait_until(lambda: not query.active, seconds=SECONDS, what="the lane fails")
+        wait_until(is_over, seconds=SECONDS, what="the lane fails")
         sys.stdout.write(f"failed: {query.failure()}\n")
     finally:
         query.stop()
