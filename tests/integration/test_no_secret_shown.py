@@ -20,7 +20,7 @@ from support.application import Application, application
 from support.clusters import ClusterFactory
 from support.load import records
 from support.locked import LOGIN, USER, change_password
-from support.outputs import documents, pages, spark_pages, stream, tables, told
+from support.outputs import documents, live, pages, spark_pages, stream, tables, told
 from support.played import bearer
 from support.reading import wait_for, wait_until_topic_has
 from support.rest import ask
@@ -251,6 +251,7 @@ def everything(app: Application, config: Config, url: str, read: dict[str, str])
         found[path] = told(url + path, read)
     _, events = ask("GET", f"{url}/api/events", headers=read)
     found["stream"] = stream(url, read, events["events"][-1]["id"])
+    found["live"] = live(url, read)
     found |= pages(url)
     found |= spark_pages(f"http://127.0.0.1:{config.spark.conf['spark.ui.port']}")
     found["processes"] = "\n".join(app.members().values())

@@ -17,6 +17,7 @@ import aggregator
 SECONDS = 120.0
 PAGES = Path(aggregator.__file__).parent / "api" / "ui"
 STREAM = "/api/events/stream"
+LIVE = "/api/live/stream"
 SPARK_PAGES = ("environment", "jobs", "stages", "storage", "executors", "SQL", "StreamingQuery")
 SPARK_DOCUMENTS = (
     *("environment", "jobs", "stages?details=true", "allexecutors", "storage/rdd"),
@@ -40,12 +41,12 @@ def told(url: str, headers: Mapping[str, str], method: str = "GET", body: Any = 
 def documents(
     url: str, headers: Mapping[str, str], values: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
-    """The answer of every GET but the stream, by the description; `values` are those of names."""
+    """The answer of every GET but the streams, by the description; `values` are those of names."""
     description = told(f"{url}/api/openapi.json", headers)
     paths = json.loads(description.split("\n\n", 1)[1])["paths"]
     found = {"openapi": description}
     for path, calls in paths.items():
-        if "get" not in calls or path == STREAM:
+        if "get" not in calls or path in (STREAM, LIVE):
             continue
         names = [name for name in values if "{" + name + "}" in path]
         for chosen in product(*(values[name] for name in names)):
@@ -69,6 +70,17 @@ def stream(url: str, headers: Mapping[str, str], last: int) -> str:
     request = Request(url + STREAM, headers={**headers, "last-event-id": "0"})
     with urlopen(request, timeout=SECONDS) as response:
         while f"id: {last}\n" not in text or not text.endswith("\n\n"):
+            line = response.readline().decode()
+            assert line, text
+            text += line
+    return text
+
+
+def live(url: str, headers: Mapping[str, str]) -> str:
+    """One moment of the live figures, as they are streamed."""
+    text = ""
+    with urlopen(Request(url + LIVE, headers=dict(headers)), timeout=SECONDS) as response:
+        while "data: " not in text or not text.endswith("\n\n"):
             line = response.readline().decode()
             assert line, text
             text += line
