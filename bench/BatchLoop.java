@@ -132,13 +132,14 @@ public final class BatchLoop {
             int bytes = batch.bytes().remaining();
             estimate.learn(batch.gathered(), bytes);
             buffer.acquireUninterruptibly(bytes);
-            door.send(name, batch.bytes(), batch.count(), (metadata, error) -> {
-                buffer.release(bytes);
-                if (error != null) {
-                    end(error);
-                }
-                packer.arrived(batch.bytes());
-            });
+            door.send(
+                name, batch.bytes(), batch.count(), BatchDoor.State.NONE, (metadata, error) -> {
+                    buffer.release(bytes);
+                    if (error != null) {
+                        end(error);
+                    }
+                    packer.arrived(batch.bytes());
+                });
         }
     }
 

@@ -210,10 +210,7 @@ def _first_table(first: Preview) -> Table:
 def _as_they_are(plan: Plan) -> list[str]:
     """Whose batches go as they are; nothing where all records go one by one."""
     names = [f"{it.cluster}/{it.topic}" for it in plan.routes if it.batch_bytes]
-    if not names:
-        return []
-    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return [f"Batches as they are: {', '.join(names[:MOST_NAMES])}{more}"]
+    return [f"Batches as they are: {_some(names)}"] if names else []
 
 
 def _tasks(plan: Plan) -> str:

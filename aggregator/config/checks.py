@@ -12,7 +12,7 @@ from aggregator.config.keys import nearest
 from aggregator.config.librdkafka import to_librdkafka
 from aggregator.config.node import settings_to_text
 from aggregator.config.schema import Config
-from aggregator.config.values import parse_listen, patterns
+from aggregator.config.values import map_at, parse_listen, patterns
 from aggregator.model.errors import Problem
 from aggregator.model.values import HEARTBEATS_TOPIC
 
@@ -76,23 +76,23 @@ def problems(tree: Mapping[str, Any]) -> list[Problem]:
     for path, schemas in _schemas(tree):
         found.extend(_schemas_problems(path, schemas))
     found.extend(_translated_problems(tree))
-    hub = _servers(_map(tree, "hub"))
-    for alias, source in _map(tree, "sources").items():
+    hub = _servers(map_at(tree, "hub"))
+    for alias, source in map_at(tree, "sources").items():
         found.extend(_source_problems(f"sources.{alias}", source, hub))
-    if tree.get("sources") == {} and _map(tree, "api").get("listen") == "off":
+    if tree.get("sources") == {} and map_at(tree, "api").get("listen") == "off":
         hint = "write one, or let api.listen be host:port, so that one can be added"
         found.append(Problem("sources", "is empty, and with api.listen: off it stays so", hint))
-    found.extend(_api_problems(_map(tree, "api")))
+    found.extend(_api_problems(map_at(tree, "api")))
     found.extend(_tee_problems(tree))
-    topics = _map(tree, "topics")
+    topics = map_at(tree, "topics")
     found.extend(_config_problems("topics", topics))
-    for name, override in _map(topics, "overrides").items():
+    for name, override in map_at(topics, "overrides").items():
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", str(name)):
             hint = "an override is for one hub topic; a regex does not work here"
             found.append(Problem(f"topics.overrides.{name}", "is no topic name", hint))
         if isinstance(override, dict):
             found.extend(_config_problems(f"topics.overrides.{name}", override))
-    found.extend(_spark_problems(_text(_map(tree, "spark").get("conf"))))
+    found.extend(_spark_problems(_text(map_at(tree, "spark").get("conf"))))
     found.extend(dedup_problems(tree))
     found.extend(copy_problems(tree))
     if str(tree.get("heartbeats")).strip().lower() in _TRUE:
@@ -130,8 +130,8 @@ def warnings(config: Config) -> list[str]:
 def _settings(tree: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
     """Every map of Kafka settings in the tree, with its path."""
     for name in ("kafka", "producer"):
-        yield f"hub.{name}", _text(_map(tree, "hub").get(name))
-    for alias, source in _map(tree, "sources").items():
+        yield f"hub.{name}", _text(map_at(tree, "hub").get(name))
+    for alias, source in map_at(tree, "sources").items():
         for name in ("kafka", "consumer"):
             if isinstance(source, dict):
                 yield f"sources.{alias}.{name}", _text(source.get(name))
@@ -140,9 +140,9 @@ def _settings(tree: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
 def _schemas(tree: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every schema registry in the tree, with its path."""
     clusters = {"hub": tree.get("hub")}
-    clusters |= {f"sources.{alias}": it for alias, it in _map(tree, "sources").items()}
+    clusters |= {f"sources.{alias}": it for alias, it in map_at(tree, "sources").items()}
     for path, cluster in clusters.items():
-        if isinstance(cluster, dict) and (found := _map(cluster, "schemas")):
+        if isinstance(cluster, dict) and (found := map_at(cluster, "schemas")):
             yield f"{path}.schemas", found
 
 
@@ -162,20 +162,20 @@ def _schemas_problems(path: str, schemas: Mapping[str, Any]) -> Iterator[Problem
 
 def _translated_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
     """To translate schema ids, both sides need a registry."""
-    topics = _map(tree, "topics")
+    topics = map_at(tree, "topics")
     rules = {"topics.schemas": topics.get("schemas")}
-    for name, override in _map(topics, "overrides").items():
+    for name, override in map_at(topics, "overrides").items():
         if isinstance(override, dict):
             rules[f"topics.overrides.{name}.schemas"] = override.get("schemas")
-    sources = _map(tree, "sources")
+    sources = map_at(tree, "sources")
     for path, mode in rules.items():
         if mode not in ("translate", "check"):
             continue
-        if mode == "translate" and not _map(_map(tree, "hub"), "schemas").get("registry"):
+        if mode == "translate" and not map_at(map_at(tree, "hub"), "schemas").get("registry"):
             hint = "set it: the ids at the hub are those of its registry"
             yield Problem("hub.schemas.registry", f"is missing beside {path}: {mode}", hint)
         own = [it for it in sources.values() if isinstance(it, dict)]
-        if own and not any(_map(it, "schemas").get("registry") for it in own):
+        if own and not any(map_at(it, "schemas").get("registry") for it in own):
             hint = "set sources.ALIAS.schemas.registry of those whose ids are meant"
             yield Problem(path, "has no effect: no source has a schema registry", hint)
 
@@ -250,8 +250,8 @@ def _source_problems(path: str, source: Any, hub: frozenset[str]) -> Iterator[Pr
     if shared := sorted(_servers(source) & hub):
         hint = "a hub cannot be its own source"
         yield Problem(f"{path}.bootstrap_servers", f"{shared[0]} is the hub", hint)
-    yield from _selection_problems(f"{path}.topics", _map(source, "topics"))
-    for name, value in _map(source, "groups").items():
+    yield from _selection_problems(f"{path}.topics", map_at(source, "topics"))
+    for name, value in map_at(source, "groups").items():
         listed = value if isinstance(value, list) else [value]
         if name in ("sync", "exclude") and all(isinstance(item, str) for item in listed):
             for pattern in patterns(listed):
@@ -285,7 +285,7 @@ def _config_problems(path: str, rules: Mapping[str, Any]) -> Iterator[Problem]:
     excluded = rules.get("config_exclude")
     for at, pattern in enumerate(excluded if isinstance(excluded, list) else []):
         yield from _pattern_problems(f"{path}.config_exclude[{at}]", str(pattern))
-    for name, value in _map(rules, "configs").items():
+    for name, value in map_at(rules, "configs").items():
         if str(name).startswith("message.timestamp."):
             reason = "refused: the timestamps of the sources are kept"
             yield Problem(f"{path}.configs.{name}", reason, _OURS)
@@ -305,11 +305,11 @@ def _spark_problems(conf: Mapping[str, str]) -> Iterator[Problem]:
 
 def _tee_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
     """Its tables lie in a folder of their own: a topic may be called as the checkpoint's are."""
-    tee = _map(tree, "tee")
-    yield from _selection_problems("tee.topics", _map(tee, "topics"))
+    tee = map_at(tree, "tee")
+    yield from _selection_problems("tee.topics", map_at(tee, "topics"))
     places = [
         str(part.get("path") or default).removeprefix("file:").rstrip("/").removeprefix("./")
-        for part, default in ((tee, "./tee"), (_map(tree, "checkpoint"), "./state"))
+        for part, default in ((tee, "./tee"), (map_at(tree, "checkpoint"), "./state"))
     ]
     if places[0] == places[1]:
         hint = "choose another folder; its tables are called as the hub topics"
@@ -321,7 +321,7 @@ def _heartbeats_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
 
     What the topics of the sources add to that is the plan's business.
     """
-    topics = _map(tree, "topics")
+    topics = map_at(tree, "topics")
     ours = f"hub topic {HEARTBEATS_TOPIC} is that of the heartbeats"
     quarantine = str(topics.get("quarantine", "")).replace("${name}", str(tree.get("name", "")))
     duplicates = str(topics.get("duplicates", "")).replace("${name}", str(tree.get("name", "")))
@@ -329,14 +329,14 @@ def _heartbeats_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("topics.duplicates", ours, "choose another name, or set heartbeats: false")
     if quarantine == HEARTBEATS_TOPIC:
         yield Problem("topics.quarantine", ours, "choose another name, or set heartbeats: false")
-    for alias, source in _map(tree, "sources").items():
+    for alias, source in map_at(tree, "sources").items():
         if not isinstance(source, dict):
             continue
         rename = source.get("rename") or topics.get("rename") or "${topic}"
         if not isinstance(rename, str):
             # With rules only the plan knows what flows there.
             continue
-        include = _map(source, "topics").get("include", "")
+        include = map_at(source, "topics").get("include", "")
         listed = [str(item) for item in include] if isinstance(include, list) else str(include)
         names = patterns(listed)
         filled = [rename.replace("${cluster}", str(alias)).replace("${topic}", it) for it in names]
@@ -348,7 +348,7 @@ def _heartbeats_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
 
 def _api_problems(api: Mapping[str, Any]) -> Iterator[Problem]:
     """An API that others reach has to know who asks."""
-    tls = _map(api, "tls")
+    tls = map_at(api, "tls")
     if any(api.get(name) for name in ("read_token", "write_token")) or tls.get("client_ca"):
         return
     listen = api.get("listen")
@@ -369,11 +369,6 @@ def _is_open(listen: str) -> bool:
     except ValueError:
         return False
     return address is not None and address[0] not in _LOOPBACK
-
-
-def _map(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = tree.get(name)
-    return value if isinstance(value, dict) else {}
 
 
 def _text(value: Any) -> dict[str, str]:

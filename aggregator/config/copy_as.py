@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from aggregator.config.values import map_at
 from aggregator.model.errors import Problem
 
 BATCHES = "batches"
@@ -16,9 +17,9 @@ PLACED = ("source_partition", "cluster")
 
 def copy_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
     """What a config asks of batches that only records can do, as far as its plain data shows."""
-    topics = _map(tree, "topics")
+    topics = map_at(tree, "topics")
     rules = {"topics": topics}
-    for name, override in _map(topics, "overrides").items():
+    for name, override in map_at(topics, "overrides").items():
         if isinstance(override, dict):
             rules[f"topics.overrides.{name}"] = {**topics, **override}
     wanted = {path: it for path, it in rules.items() if it.get("copy_as") == BATCHES}
@@ -36,24 +37,19 @@ def _problems_of_rule(path: str, rule: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(path, "batches cannot be transformed", "remove transform")
     if rule.get("schemas") not in (None, "pass"):
         yield Problem(path, "in batches no schema id is looked at", "set schemas: pass")
-    if _map(rule, "dedup").get("by"):
+    if map_at(rule, "dedup").get("by"):
         yield Problem(path, "in batches no event is looked for", "set dedup: off for this topic")
 
 
 def _problems_beside(path: str, tree: Mapping[str, Any]) -> Iterator[Problem]:
     """What reads origins in headers, which records of whole batches have not."""
-    if _map(tree, "stream").get("path") == "objects":
+    if map_at(tree, "stream").get("path") == "objects":
         yield Problem(path, "batches needs stream.path: bytes", "remove stream.path")
-    if _map(tree, "hub").get("known_as"):
+    if map_at(tree, "hub").get("known_as"):
         yield Problem(path, "batches would let records of hub.known_as loop", "set it to records")
-    if isinstance(tree.get("tee"), dict) and _map(tree, "tee").get("run") != "alone":
+    if isinstance(tree.get("tee"), dict) and map_at(tree, "tee").get("run") != "alone":
         yield Problem(path, "the tee finds no origins in batches", "set it to records")
-    for alias, source in _map(tree, "sources").items():
-        if isinstance(source, dict) and _map(source, "groups").get("sync"):
+    for alias, source in map_at(tree, "sources").items():
+        if isinstance(source, dict) and map_at(source, "groups").get("sync"):
             reason = f"sources.{alias}.groups.sync finds no origins in batches"
             yield Problem(path, reason, "set it to records")
-
-
-def _map(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = tree.get(name)
-    return value if isinstance(value, dict) else {}

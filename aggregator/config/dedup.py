@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from aggregator.config.node import Node, Seconds
+from aggregator.config.values import map_at
 from aggregator.model.errors import Problem
 
 PLACES = ("key", "header", "value")
@@ -68,13 +69,14 @@ def dedup_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
 
     What the tasks know of events is in one process: theirs.
     """
-    topics, master = _map(tree, "topics"), str(_map(tree, "spark").get("master") or "auto")
+    topics = map_at(tree, "topics")
+    master = str(map_at(tree, "spark").get("master") or "auto")
     rules: dict[str, Any] = {"topics": topics}
-    rules |= {f"topics.overrides.{name}": it for name, it in _map(topics, "overrides").items()}
+    rules |= {f"topics.overrides.{name}": it for name, it in map_at(topics, "overrides").items()}
     paths = [
         f"{path}.dedup"
         for path, it in rules.items()
-        if isinstance(it, dict) and _map(it, "dedup").get("by")
+        if isinstance(it, dict) and map_at(it, "dedup").get("by")
     ]
     if not re.fullmatch(r"auto|local(\[[^\]]*\])?", master.strip()):
         hint = "remove it, or set spark.master: auto, so that all tasks are in one process"
@@ -82,8 +84,3 @@ def dedup_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(path, f"does not work on executors, and spark.master is {master}", hint)
     if paths and topics.get("duplicates") and topics["duplicates"] == topics.get("quarantine"):
         yield Problem("topics.duplicates", "is topics.quarantine", "choose another name")
-
-
-def _map(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = tree.get(name)
-    return value if isinstance(value, dict) else {}

@@ -1,7 +1,7 @@
 """Small values of the config as people write them: durations, sizes, addresses, patterns."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 SIZES = {
@@ -87,3 +87,9 @@ def _split(text: str) -> list[str]:
             continue
         current += char
     return [*parts, current]
+
+
+def map_at(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What plain data in the shape of a config has under a name; {} where that is no mapping."""
+    value = tree.get(name)
+    return value if isinstance(value, dict) else {}

@@ -53,6 +53,7 @@ class Recent:
         self._count = 0
         self._past: deque[tuple[datetime, Mapping[str, SourceFigures]]] = deque()
         self._view: View | None = None
+        self._lag: dict[str, int] = {}
         self._made: LiveMoment | None = None
 
     def take(self, view: View) -> None:
@@ -83,7 +84,7 @@ class Recent:
             if self._view is None:
                 return None
             if self._made is None or self._made.number != self._count:
-                self._made = _moment(self._count, self._view, self._past[0])
+                self._made = _moment(self._count, self._view, self._past[0], self._lag)
             return self._made
 
     def history(self, alias: str | None = None) -> LiveHistory:
@@ -105,7 +106,7 @@ class Recent:
         place = self._count % KEPT
         self._times[place] = view.at.timestamp()
         old, seconds = ({}, 0.0) if before is None else (before[1], _apart(before[0], view.at))
-        lag = lags(view.positions, view.measured.ends)
+        self._lag = lag = lags(view.positions, view.measured.ends)
         states = {alias: it.state for alias, it in view.state.sources.items()}
         self._sources = {it: ring for it, ring in self._sources.items() if it in states}
         rates: list[tuple[float | None, float | None]] = []
@@ -223,11 +224,13 @@ def _since(
 
 
 def _moment(
-    number: int, view: View, past: tuple[datetime, Mapping[str, SourceFigures]]
+    number: int,
+    view: View,
+    past: tuple[datetime, Mapping[str, SourceFigures]],
+    lag: Mapping[str, int],
 ) -> LiveMoment:
     then, old = past
     seconds = _apart(then, view.at)
-    lag = lags(view.positions, view.measured.ends)
     behind = longest_by_source(view.measured.behind)
     sources = []
     for alias, life in view.state.sources.items():

@@ -66,21 +66,19 @@ def pages(url: str) -> dict[str, str]:
 
 def stream(url: str, headers: Mapping[str, str], last: int) -> str:
     """The events of this run as they are streamed, up to one of this number."""
-    text = ""
-    request = Request(url + STREAM, headers={**headers, "last-event-id": "0"})
-    with urlopen(request, timeout=SECONDS) as response:
-        while f"id: {last}\n" not in text or not text.endswith("\n\n"):
-            line = response.readline().decode()
-            assert line, text
-            text += line
-    return text
+    return _streamed(url + STREAM, {**headers, "last-event-id": "0"}, f"id: {last}\n")
 
 
 def live(url: str, headers: Mapping[str, str]) -> str:
     """One moment of the live figures, as they are streamed."""
+    return _streamed(url + LIVE, headers, "data: ")
+
+
+def _streamed(url: str, headers: Mapping[str, str], last: str) -> str:
+    """What is streamed, up to the message that has `last`."""
     text = ""
-    with urlopen(Request(url + LIVE, headers=dict(headers)), timeout=SECONDS) as response:
-        while "data: " not in text or not text.endswith("\n\n"):
+    with urlopen(Request(url, headers=dict(headers)), timeout=SECONDS) as response:
+        while last not in text or not text.endswith("\n\n"):
             line = response.readline().decode()
             assert line, text
             text += line

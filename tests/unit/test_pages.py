@@ -15,6 +15,7 @@ from aggregator.api.dashboard import FILES, POLICY
 from aggregator.api.incidents import Incident, Incidents
 from aggregator.api.latest_status import StatusHolder
 from aggregator.config import load_text
+from aggregator.datapath.connector.reports import bucket_bounds
 from aggregator.engine.control.commands import Control
 from aggregator.features.peek.topic_report import LogSpan, PeekedRecord, TopicLook
 from aggregator.features.quarantine.quarantined import RetryRow
@@ -243,3 +244,9 @@ def test_a_hub_topic_is_told_with_all_that_goes_into_it() -> None:
     assert topic.records_per_second == 0
     (topic,) = hub_topics(later, None, {}).topics
     assert topic.records_per_second is None
+
+
+def test_the_pages_know_the_longest_time_that_is_counted() -> None:
+    found = re.search(r"LONGEST_MS = ([0-9_]+)", (FILES / "format.js").read_text("utf-8"))
+    assert found is not None
+    assert int(found[1]) == bucket_bounds()[-1]

@@ -1,6 +1,6 @@
 // Puts figures into words: counts, bytes, times. What is not known is "unknown", never 0.
 
-export const UNKNOWN = "unknown";
+const UNKNOWN = "unknown";
 const isUnknown = (value) => value === null || value === undefined;
 
 export function count(value) {
@@ -72,15 +72,9 @@ export const millis = (value) => (isUnknown(value) ? UNKNOWN : seconds(value / 1
 /** The three percentiles; beyond what is counted the truth is longer, and so it says. */
 export function percentiles(found) {
   if (!found) return "no records";
-  const longer = found.longer_from ?? 100;
-  if (longer <= 50) return `> ${millis(found.p50)}`;
-  const each = [
-    [50, found.p50],
-    [95, found.p95],
-    [99, found.p99],
-  ];
+  if (found.longer_from === 50) return `> ${millis(found.p50)}`;
   if (found.p99 < 1000) return `${found.p50} / ${found.p95} / ${found.p99} ms`;
-  return each.map(([at, it]) => `${at >= longer ? "> " : ""}${millis(it)}`).join(" / ");
+  return [50, 95, 99].map((at) => percentile(found, at)).join(" / ");
 }
 
 /** One percentile of them, by its name. */

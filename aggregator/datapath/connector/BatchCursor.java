@@ -72,8 +72,17 @@ final class BatchCursor {
     void open(ByteBuffer batch, long fromOffset) {
         int start = batch.position();
         from = fromOffset;
-        readHead(batch);
+        baseOffset = batch.getLong(start);
+        int leader = batch.getInt(start + BatchFormat.LEADER_EPOCH_AT);
+        leaderEpoch = leader < 0 ? Optional.empty() : Optional.of(leader);
         int attributes = batch.getShort(start + BatchFormat.ATTRIBUTES_AT);
+        timestampType = (attributes & LOG_APPEND_BIT) == 0 ? TimestampType.CREATE_TIME
+                                                           : TimestampType.LOG_APPEND_TIME;
+        baseTimestamp = batch.getLong(start + BatchFormat.BASE_TIMESTAMP_AT);
+        appendTime = batch.getLong(start + BatchFormat.MAX_TIMESTAMP_AT);
+        producerId = batch.getLong(start + BatchFormat.PRODUCER_ID_AT);
+        producerEpoch = batch.getShort(start + BatchFormat.PRODUCER_EPOCH_AT);
+        sequence = batch.getInt(start + BatchFormat.SEQUENCE_AT);
         left = batch.getInt(start + BatchFormat.COUNT_AT);
         if (left < 0) {
             throw new InvalidRecordException("Found invalid record count " + left);
@@ -90,22 +99,6 @@ final class BatchCursor {
         } else {
             unpack(batch.duplicate().position(start + BatchFormat.RECORDS_AT).slice(), type);
         }
-    }
-
-    /** Fills what its fields say of a whole batch, and nothing of a record. */
-    void readHead(ByteBuffer batch) {
-        int start = batch.position();
-        baseOffset = batch.getLong(start);
-        int leader = batch.getInt(start + BatchFormat.LEADER_EPOCH_AT);
-        leaderEpoch = leader < 0 ? Optional.empty() : Optional.of(leader);
-        int attributes = batch.getShort(start + BatchFormat.ATTRIBUTES_AT);
-        timestampType = (attributes & LOG_APPEND_BIT) == 0 ? TimestampType.CREATE_TIME
-                                                           : TimestampType.LOG_APPEND_TIME;
-        baseTimestamp = batch.getLong(start + BatchFormat.BASE_TIMESTAMP_AT);
-        appendTime = batch.getLong(start + BatchFormat.MAX_TIMESTAMP_AT);
-        producerId = batch.getLong(start + BatchFormat.PRODUCER_ID_AT);
-        producerEpoch = batch.getShort(start + BatchFormat.PRODUCER_EPOCH_AT);
-        sequence = batch.getInt(start + BatchFormat.SEQUENCE_AT);
     }
 
     /** Nothing is left of the batch. */

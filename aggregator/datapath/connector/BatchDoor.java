@@ -53,28 +53,20 @@ public final class BatchDoor {
         queues();
     }
 
+    /** The producer's state in the header of a batch. */
+    public record State(long id, short epoch, int sequence) {
+        /** None, in whose place an idempotent producer puts its own. */
+        public static final State NONE = new State(
+            RecordBatch.NO_PRODUCER_ID, RecordBatch.NO_PRODUCER_EPOCH, RecordBatch.NO_SEQUENCE);
+    }
+
     /**
      * Sends a batch of `count` records: of format 2 and finished, but for its producer's state and
-     * checksum. The callback gets the offset of its first record. The bytes are the door's from now
-     * on, until the callback was called; with an error they may be read for longer.
+     * checksum. Another state than `NONE` takes a producer that is not idempotent. The callback
+     * gets the offset of its first record. The bytes are the door's from now on, until the callback
+     * was called; with an error they may be read for longer.
      */
-    public void send(TopicPartition to, ByteBuffer bytes, int count, Callback done)
-        throws ReflectiveOperationException {
-        send(to, new Finished(bytes, count, done), done);
-    }
-
-    /** What a batch has in place of what a producer would give it; the producer has no own. */
-    public record State(long id, short epoch, int sequence) {}
-
-    /** The same with this state, by a producer that is not idempotent. */
     public void send(TopicPartition to, ByteBuffer bytes, int count, State state, Callback done)
-        throws ReflectiveOperationException {
-        Finished batch = new Finished(bytes, count, done);
-        batch.setProducerState(state.id, state.epoch, state.sequence, false);
-        send(to, batch, done);
-    }
-
-    private void send(TopicPartition to, Finished finished, Callback done)
         throws ReflectiveOperationException {
         Deque<ProducerBatch> queue = queues.get(to);
         if (queue == null) {
@@ -82,9 +74,10 @@ public final class BatchDoor {
         }
         long now = System.currentTimeMillis();
         // As one that was split off another: its memory is not of the producer's pool.
+        Finished finished = new Finished(bytes, count, state, done);
         ProducerBatch batch = new ProducerBatch(to, finished, now, true);
         batch.tryAppend(now, null, null, Record.EMPTY_HEADERS, done, now);
-        batch.recordCount = finished.count;
+        batch.recordCount = count;
         incomplete.add(batch);
         synchronized (queue) {
             queue.addLast(batch);
@@ -113,14 +106,12 @@ public final class BatchDoor {
         private final ByteBuffer bytes;
         private final int count;
         private final Callback done;
-        private long id = RecordBatch.NO_PRODUCER_ID;
-        private short epoch = RecordBatch.NO_PRODUCER_EPOCH;
-        private int sequence = RecordBatch.NO_SEQUENCE;
+        private State state;
         private boolean closed;
         private boolean handedOut;
         private MemoryRecords built;
 
-        private Finished(ByteBuffer bytes, int count, Callback done) {
+        private Finished(ByteBuffer bytes, int count, State state, Callback done) {
             super(
                 new ByteBufferOutputStream(BatchFormat.RECORDS_AT),
                 RecordBatch.MAGIC_VALUE_V2,
@@ -137,6 +128,7 @@ public final class BatchDoor {
                 BatchFormat.RECORDS_AT);
             this.bytes = bytes;
             this.count = count;
+            this.state = state;
             this.done = done;
         }
 
@@ -178,9 +170,7 @@ public final class BatchDoor {
         @Override
         public void setProducerState(
             long producerId, short producerEpoch, int baseSequence, boolean isTransactional) {
-            id = producerId;
-            epoch = producerEpoch;
-            sequence = baseSequence;
+            state = new State(producerId, producerEpoch, baseSequence);
         }
 
         @Override
@@ -192,17 +182,17 @@ public final class BatchDoor {
 
         @Override
         public long producerId() {
-            return id;
+            return state.id;
         }
 
         @Override
         public short producerEpoch() {
-            return epoch;
+            return state.epoch;
         }
 
         @Override
         public int baseSequence() {
-            return sequence;
+            return state.sequence;
         }
 
         @Override
@@ -217,9 +207,9 @@ public final class BatchDoor {
             }
             int at = bytes.position();
             bytes.putInt(at + BatchFormat.LEADER_EPOCH_AT, RecordBatch.NO_PARTITION_LEADER_EPOCH);
-            bytes.putLong(at + BatchFormat.PRODUCER_ID_AT, id);
-            bytes.putShort(at + BatchFormat.PRODUCER_EPOCH_AT, epoch);
-            bytes.putInt(at + BatchFormat.SEQUENCE_AT, sequence);
+            bytes.putLong(at + BatchFormat.PRODUCER_ID_AT, state.id);
+            bytes.putShort(at + BatchFormat.PRODUCER_EPOCH_AT, state.epoch);
+            bytes.putInt(at + BatchFormat.SEQUENCE_AT, state.sequence);
             CRC32C sum = new CRC32C();
             sum.update(bytes.duplicate().position(at + BatchFormat.CHECKED_FROM));
             bytes.putInt(at + BatchFormat.CHECKSUM_AT, (int) sum.getValue());

@@ -28,6 +28,19 @@ record BatchHead(ByteBuffer bytes, long first, long last, int count, long newest
         return epoch < 0 ? Optional.empty() : Optional.of(epoch);
     }
 
+    /** The producer id, which names a source partition where the batch was copied as it is. */
+    long producerId() {
+        return bytes.getLong(bytes.position() + BatchFormat.PRODUCER_ID_AT);
+    }
+
+    /** The offset that its first record had at the source, where it was copied as it is. */
+    long origin() {
+        int at = bytes.position();
+        return PassedOrigin.offset(
+            bytes.getShort(at + BatchFormat.PRODUCER_EPOCH_AT),
+            bytes.getInt(at + BatchFormat.SEQUENCE_AT));
+    }
+
     int size() {
         return bytes.remaining();
     }

@@ -218,7 +218,7 @@ abstract class Fetched {
             if (number++ % BatchSample.EVERY == 0) {
                 BatchSample.checkCursor(batch.bytes());
             }
-            damagedAt = Math.max(batch.from(), batch.bytes().getLong(batch.bytes().position()));
+            damagedAt = Math.max(batch.from(), head.first());
             try {
                 cursor.open(batch.bytes(), batch.from());
             } catch (RuntimeException damaged) {

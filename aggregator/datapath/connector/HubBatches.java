@@ -6,7 +6,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
-import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.internals.BatchDoor;
 import org.apache.kafka.common.TopicPartition;
@@ -198,7 +197,11 @@ final class HubBatches {
             Delivery own = all.size() == 1 ? whole : whole.part(from, each.count());
             from += each.count();
             WriteGuard.await();
-            hub.send(place.number, new Load(this, place.name, each, null), each.oldest(), own);
+            hub.send(
+                place.number,
+                new Load(this, place.name, each, BatchDoor.State.NONE),
+                each.oldest(),
+                own);
         }
     }
 
@@ -207,12 +210,12 @@ final class HubBatches {
         packer.close();
     }
 
-    /** A batch for one hub partition; its state is null where the producer gives it one. */
+    /** A batch for one hub partition. */
     record Load(HubBatches of, TopicPartition to, BatchBuilder.Batch batch, BatchDoor.State state)
         implements HubWriter.Load {
         @Override
         public boolean isNumbered() {
-            return state != null;
+            return state != BatchDoor.State.NONE;
         }
 
         @Override
@@ -233,17 +236,12 @@ final class HubBatches {
                     door = new BatchDoor(producer);
                     of.doors.put(producer, door);
                 }
-                Callback done = (metadata, error) -> {
+                door.send(to, batch.bytes(), batch.count(), state, (metadata, error) -> {
                     if (error == null) {
                         of.packer.arrived(batch.bytes());
                     }
                     sent.onCompletion(metadata, error);
-                };
-                if (state == null) {
-                    door.send(to, batch.bytes(), batch.count(), done);
-                } else {
-                    door.send(to, batch.bytes(), batch.count(), state, done);
-                }
+                });
             } catch (ReflectiveOperationException another) {
                 throw new IllegalStateException(ANOTHER_CLIENT, another);
             }

@@ -100,12 +100,10 @@ public final class HubOrigins {
 
     private void print(int number, BatchCollector.Batch batch) {
         BatchHead head = BatchHead.of(batch.bytes());
-        cursor.readHead(batch.bytes());
-        String place = known.place(cursor.producerId);
+        String place = known.place(head.producerId());
         if (place != null && head.last() - head.first() + 1 == head.count()) {
             long from = Math.max(head.first(), batch.from());
-            long origin = PassedOrigin.offset(cursor.producerEpoch, cursor.sequence);
-            print(number, from, head.last() + 1 - from, place, origin + from - head.first());
+            print(number, from, head.last() + 1 - from, place, head.origin() + from - head.first());
             return;
         }
         cursor.open(batch.bytes(), batch.from());

@@ -8,8 +8,6 @@ final class TaskCounts {
     /** By part: records, and bytes of their keys and values. */
     final long[] records;
     final long[] bytes;
-    /** By part: records whose batch was copied as it is. */
-    final long[] passed;
     /** Records that a recovery had found missing. */
     long replayed;
     /** Records that were left out because they come from the hub. */
@@ -20,7 +18,6 @@ final class TaskCounts {
     TaskCounts(int parts) {
         records = new long[parts];
         bytes = new long[parts];
-        passed = new long[parts];
     }
 
     /**
@@ -29,7 +26,6 @@ final class TaskCounts {
     void passed(int part, int count, int size) {
         records[part] += count;
         bytes[part] += size;
-        passed[part] += count;
     }
 
     /** A record is handed over. */

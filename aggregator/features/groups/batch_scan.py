@@ -24,13 +24,7 @@ from aggregator.datapath.connector.build import (
 )
 from aggregator.datapath.connector.spec import origin_names, origins_of_batches
 from aggregator.datapath.jars import jars, java_command
-from aggregator.features.groups.hub_scan import (
-    REPORT_SECONDS,
-    ReadProgress,
-    Scan,
-    ScanLimits,
-    late_words,
-)
+from aggregator.features.groups.hub_scan import Scan, ScanCourse
 from aggregator.model.errors import ClusterError
 from aggregator.model.values import SourcePartition, TopicPartition
 
@@ -46,38 +40,26 @@ SETTINGS = {
 
 
 def read_batch_scans(
-    hub: ClusterConfig,
-    known: Iterable[SourcePartition],
-    scans: Mapping[TopicPartition, Scan],
-    at: dict[TopicPartition, int],
-    how: ScanLimits,
+    hub: ClusterConfig, known: Iterable[SourcePartition], course: ScanCourse
 ) -> None:
-    """As `read_scans`, from `at` on; `known` are the source partitions that batches may be of."""
-    left = {tp: scan for tp, scan in scans.items() if not scan.done}
+    """As `read_scans`, what is left; `known` are the source partitions that batches may be of."""
+    left, at = course.left, course.at
+    course.finish()
     names = list(left)
     with _reading(_request(hub, known, left, at)) as (process, errors):
-        reported_at = heard = time.monotonic()
+        heard = time.monotonic()
         for line in _lines(process):
             now = time.monotonic()
-            if how.stop is not None and how.stop.is_set():
-                raise ClusterError("hub: stopped while it was read")
             if line is None and process.poll() is not None:
                 raise ClusterError(f"hub: its batches cannot be read: {_last_words(errors)}")
-            if now - heard > how.silence or now > how.deadline:
-                silence = how.silence if now <= how.deadline else None
-                raise ClusterError(late_words(left, silence))
+            course.check(now - heard)
             if line is not None:
                 heard = now
                 take_line(line, names, left, at)
-            for tp in [tp for tp, scan in left.items() if scan.done]:
-                del left[tp]
+            for tp in course.finish():
                 _forget(process, names.index(tp))
             if not left:
                 return
-            if now - reported_at > REPORT_SECONDS:
-                reported_at = now
-                behind = sum(scan.end - at[tp] for tp, scan in left.items())
-                how.report(ReadProgress(sum(scan.read for scan in scans.values()), behind))
 
 
 def _forget(process: subprocess.Popen[bytes], number: int) -> None:

@@ -132,8 +132,42 @@ class ScanLimits:
     stop: Event | None = None
 
 
-Otherwise = Callable[[Mapping[TopicPartition, Scan], dict[TopicPartition, int]], None]
-"""Reads what is left of scans, from these offsets on, where records may have other origins."""
+class ScanCourse:
+    """How far a read is: the scans that are `left`, and where (`at`) each of them reads on."""
+
+    def __init__(self, scans: Mapping[TopicPartition, Scan], how: ScanLimits) -> None:
+        self.left = {tp: scan for tp, scan in scans.items() if not scan.done}
+        self.at = {tp: scan.start for tp, scan in self.left.items()}
+        self._scans = scans
+        self._how = how
+        self._reported_at = time.monotonic()
+
+    def check(self, silent: float) -> None:
+        """Raise ClusterError when it is to stop, or has lasted too long.
+
+        `silent`: for how many seconds nothing has come.
+        """
+        if self._how.stop is not None and self._how.stop.is_set():
+            raise ClusterError("hub: stopped while it was read")
+        is_over = time.monotonic() > self._how.deadline
+        if silent > self._how.silence or is_over:
+            raise ClusterError(_late(self.left, None if is_over else self._how.silence))
+
+    def finish(self) -> list[TopicPartition]:
+        """Leave out the scans that are done, and return which they are; report now and then."""
+        done = [tp for tp, scan in self.left.items() if scan.done]
+        for tp in done:
+            del self.left[tp]
+        if time.monotonic() - self._reported_at > REPORT_SECONDS:
+            self._reported_at = time.monotonic()
+            behind = sum(scan.end - self.at[tp] for tp, scan in self.left.items())
+            read = sum(scan.read for scan in self._scans.values())
+            self._how.report(ReadProgress(read, behind))
+        return done
+
+
+Otherwise = Callable[[ScanCourse], None]
+"""Reads what is left of scans where records may have other origins."""
 
 
 def read_scans(
@@ -149,40 +183,35 @@ def read_scans(
     Raises ClusterError when the hub refuses, answers nothing for some time, or is not read in time,
     and when it is to stop.
     """
-    left = {tp: scan for tp, scan in scans.items() if not scan.done}
+    course = ScanCourse(scans, how)
+    left, at = course.left, course.at
     if not left:
         return
-    at = {tp: scan.start for tp, scan in left.items()}
     settings = {**reader_settings(hub, "aggregator-groups"), **FETCH}
     with closing(open_consumer("hub", settings)) as consumer:
         reader = AssignedReader(consumer, at)
-        reported_at = time.monotonic()
         while left:
-            now = time.monotonic()
-            if how.stop is not None and how.stop.is_set():
-                raise ClusterError("hub: stopped while it was read")
-            if reader.silent > how.silence or now > how.deadline:
-                raise ClusterError(late_words(left, how.silence if now <= how.deadline else None))
+            course.check(reader.silent)
             polled = reader.poll(POLL_RECORDS)
             for tp, message in polled.records:
+                offset = int(message.offset() or 0)
                 if not left[tp].done:
-                    if otherwise is not None and _origin_of(message) is None:
-                        otherwise(left, at)
+                    origin = _origin_of(message)
+                    if origin is not None:
+                        left[tp].take(offset, origin.partition, origin.offset)
+                    elif otherwise is None:
+                        left[tp].take(offset, None, 0)
+                    else:
+                        otherwise(course)
                         return
-                    _take(message, left[tp])
-                at[tp] = int(message.offset() or 0) + 1
+                at[tp] = offset + 1
             for tp, end in polled.ends.items():
                 # Offsets behind the last record may hold no record. A new leader may report an end
                 # that is too low.
                 left[tp].done = left[tp].done or end >= left[tp].end
             polled.check("hub")
-            for tp in [tp for tp, scan in left.items() if scan.done]:
-                del left[tp]
+            for tp in course.finish():
                 reader.finish(tp)
-            if now - reported_at > REPORT_SECONDS:
-                reported_at = now
-                behind = sum(scan.end - at[tp] for tp, scan in left.items())
-                how.report(ReadProgress(sum(scan.read for scan in scans.values()), behind))
 
 
 def _origin_of(message: Message) -> Origin | None:
@@ -190,17 +219,7 @@ def _origin_of(message: Message) -> Origin | None:
     return origin_of(Raw(0, 0, None, None, headers[-len(ORIGIN_HEADERS) :]))
 
 
-def _take(message: Message, scan: Scan) -> None:
-    offset = int(message.offset() or 0)
-    origin = _origin_of(message)
-    if origin is None:
-        scan.take(offset, None, 0)
-    else:
-        scan.take(offset, origin.partition, origin.offset)
-
-
-def late_words(left: Mapping[TopicPartition, Scan], silence: float | None) -> str:
-    """That these were not read in time, or that nothing came for `silence` seconds."""
+def _late(left: Mapping[TopicPartition, Scan], silence: float | None) -> str:
     first = min(left)
     what = f"hub: {len(left)} partitions, {first} the first, were not read to their end"
     if silence is None:

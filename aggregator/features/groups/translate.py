@@ -289,11 +289,8 @@ def _read(sight: GroupSight, scans: Mapping[TopicPartition, Scan], reading: HubR
     )
     hub = sight.config.hub
     known = {*sight.state.entries, *(sp for it in sight.routes for sp in it.source_partitions())}
-
-    def batches(left: Mapping[TopicPartition, Scan], at: dict[TopicPartition, int]) -> None:
-        read_batch_scans(hub, known, left, at, how)
-
-    read_scans(hub, scans, how, batches if sight.config.topics.has_batches else None)
+    batches = partial(read_batch_scans, hub, known) if sight.config.topics.has_batches else None
+    read_scans(hub, scans, how, batches)
 
 
 def prepared(

@@ -28,12 +28,10 @@ from aggregator.model.values import OffsetRange, Route, SourcePartition, TopicFa
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions.start import Observed
 from aggregator.plan.topics.naming import naming_of
-from aggregator.plan.topics.quarantine_topics import aside_topics
+from aggregator.plan.topics.quarantine_topics import APPEND_TIME, aside_topics
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.gaps import GapTable
 from aggregator.store.state_store import StateStore
-
-APPEND_TIME = "LogAppendTime"
 
 
 @dataclass(frozen=True, slots=True)

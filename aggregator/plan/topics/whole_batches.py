@@ -9,9 +9,8 @@ from dataclasses import replace
 from aggregator.config.copy_as import BATCHES
 from aggregator.config.schema import Config
 from aggregator.model.values import Route, TopicFacts
+from aggregator.plan.topics.quarantine_topics import APPEND_TIME
 from aggregator.plan.topics.source_configs import policies
-
-APPEND_TIME = "LogAppendTime"
 
 
 def with_whole_batches(
