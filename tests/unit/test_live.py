@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from array import array
 from dataclasses import replace
 from datetime import timedelta
 from urllib.request import urlopen
@@ -20,7 +21,7 @@ from aggregator.plan.lifecycle.state import SourceLife
 from aggregator.status.copied import Copied
 from aggregator.status.figures import SourceFigures
 from aggregator.status.flow_chart import MOST_SOURCES, MOST_TOPICS, flow_chart
-from aggregator.status.live import KEPT, RATE_SECONDS, SPARKS, Recent
+from aggregator.status.live import COLUMNS, KEPT, RATE_SECONDS, SPARKS, Recent
 from aggregator.status.schema import NOT_BEGUN, Percentiles
 from aggregator.status.view import View
 from support.rest import SETS, ask
@@ -69,6 +70,10 @@ def test_rates_of_now_are_over_ten_seconds_and_add_up(start: View) -> None:
     flows = {(it.source, it.topic): it.records_per_second for it in now.flows}
     assert flows["eu", "topic-0"] == 100
     assert sum(flows.values()) == now.total.records_per_second
+
+
+def test_a_source_takes_25_kb_as_the_docs_say() -> None:
+    assert len(COLUMNS) * KEPT * array("f").itemsize == pytest.approx(25_000, rel=0.02)
 
 
 def test_a_fixed_time_is_kept_by_the_second_the_oldest_first(start: View) -> None:

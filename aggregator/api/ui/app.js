@@ -3,7 +3,7 @@
 import { config } from "./config.js";
 import { Refused, heard, keepToken } from "./api.js";
 import { askToken } from "./dialog.js";
-import { el, focusNamed, named, state } from "./dom.js";
+import { el, focusNamed, named, setText, state } from "./dom.js";
 import { seconds } from "./format.js";
 import { incidents } from "./incidents.js";
 import * as live from "./live.js";
@@ -160,8 +160,7 @@ setInterval(() => {
   // One that answers and has nothing new hangs, which is another matter.
   const why = Date.now() - heard.at < OLD * 1000 ? "no new data" : "no answer";
   const fresh = live.isLive() ? "live" : "up to date";
-  const text = old < OLD ? fresh : `data is ${seconds(old)} old: ${why}`;
-  if (age.textContent !== text) age.textContent = text;
+  setText(age, old < OLD ? fresh : `data is ${seconds(old)} old: ${why}`);
   age.className = old >= OLD ? "old" : fresh === "live" ? "live" : "";
 }, 500);
 // Its address would be another page: what is behind # is ours.

@@ -101,7 +101,7 @@ export const stateOf = (source) =>
 
 const opened = new Set();
 
-export const isOpen = (key) => opened.has(key);
+const isOpen = (key) => opened.has(key);
 
 /** What is long is made when it is opened, and stays open while the page is drawn again. */
 export function more(key, summary, make, redraw) {
@@ -129,6 +129,11 @@ export function states(counts) {
 
 export function moment(text) {
   return el("time", { datetime: text }, text.slice(0, 19).replace("T", " "));
+}
+
+/** Sets the words of a node; one that has them already is left alone. */
+export function setText(node, words) {
+  if (node.textContent !== words) node.textContent = words;
 }
 
 export const sourceLink = (alias, title) =>

@@ -93,6 +93,23 @@ export function behind(source) {
   return `${source.seconds_behind_at_least ? "> " : ""}${seconds(source.seconds_behind)}`;
 }
 
+const YEAR_10000 = 253_402_300_800_000;
+/**
+ * A record's time, by `say` in ISO form. Producers write micro- and nanoseconds as well, which
+ * JavaScript rounds.
+ */
+export function written(ms, say) {
+  if (ms < 0) return "none";
+  if (ms < YEAR_10000) return say(new Date(ms).toISOString());
+  return `${Number.isSafeInteger(ms) ? "" : "about "}${ms} ms`;
+}
+
+/** As what the value of a record is read. */
+export const readAs = (record) =>
+  record.value_schema === null
+    ? record.value_format
+    : `${record.value_format} ${record.value_schema}`;
+
 /** How long ago something was, seen from another moment. */
 export const ago = (then, now) =>
   `${seconds(Math.max(0, (Date.parse(now) - Date.parse(then)) / 1000))} ago`;

@@ -1,7 +1,7 @@
 // The overview: what needs a person, what flows, how much and how fast, and each source in a row.
 
 import { ask } from "./api.js";
-import { el, facts, id, sourceLink, stateOf, table } from "./dom.js";
+import { el, facts, id, setText, sourceLink, stateOf, table } from "./dom.js";
 import { flow } from "./flow.js";
 import { age, ago, behind, bytes, count, percentiles, seconds } from "./format.js";
 import { follow, history, offer } from "./live.js";
@@ -35,7 +35,7 @@ function ticking(say) {
   const node = el("span", {});
   return follow(node, (moment) => {
     const said = say(latest.now, moment.at > latest.now.at ? moment.at : latest.now.at);
-    if (node.textContent !== said) node.textContent = said;
+    setText(node, said);
   });
 }
 
@@ -154,7 +154,7 @@ function live(alias, say) {
     const said = found ? say(found) : "unknown";
     if (said instanceof Node) {
       if (node.textContent !== said.textContent) node.replaceChildren(said);
-    } else if (node.textContent !== said) node.textContent = said;
+    } else setText(node, said);
   });
 }
 
@@ -200,7 +200,7 @@ function rate(alias) {
   return follow(el("span", { class: "with-spark" }, line.node, word), (moment) => {
     const found = moment.sources.find((it) => it.alias === alias);
     const said = count(found?.records_per_second);
-    if (word.textContent !== said) word.textContent = said;
+    setText(word, said);
     const of = history()?.sparks[alias];
     if (of && kept?.of !== of) kept = { of, values: [...of] };
     if (!kept) return;

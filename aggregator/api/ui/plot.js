@@ -1,7 +1,7 @@
 // A plot over time, drawn by uPlot; its newest values are above it in words.
 
 import uPlot from "./vendor/uPlot.js";
-import { el } from "./dom.js";
+import { el, setText } from "./dom.js";
 import { count } from "./format.js";
 
 /** Hours and minutes in UTC, as in the tables; with seconds where they are less than one apart. */
@@ -60,7 +60,7 @@ export function plot(title, at, lines, { say = count, axis = say, height = 170, 
     const number = index ?? data[0].length - 1;
     for (const [line, word] of words.entries()) {
       const text = say(data[line + 1][number]);
-      if (word.textContent !== text) word.textContent = text;
+      setText(word, text);
     }
     when.textContent = index === undefined || index === null ? "" : clocks([data[0][number]])[0];
   };

@@ -2,10 +2,9 @@
 
 import { ask } from "./api.js";
 import { el, table } from "./dom.js";
-import { bytes } from "./format.js";
+import { bytes, readAs, written } from "./format.js";
 
 const MOST = 20;
-const YEAR_10000 = 253_402_300_800_000;
 
 /** What is looked for, by topic: it stays while other pages are visited. */
 const wishes = new Map();
@@ -133,8 +132,8 @@ function card(record, redraw) {
       "p",
       { class: "record-head" },
       el("strong", {}, name),
-      el("span", {}, written(record.timestamp_ms)),
-      el("span", { class: "soft" }, `${format(record)}, ${bytes(record.value_bytes)}`),
+      el("span", {}, written(record.timestamp_ms, exactly)),
+      el("span", { class: "soft" }, `${readAs(record)}, ${bytes(record.value_bytes)}`),
       origin && !other
         ? el(
             "button",
@@ -174,7 +173,7 @@ async function compare(record, { source, topic, partition, offset }, redraw) {
 const FIELDS = [
   ["key", (it) => it.key ?? "null"],
   ["value", (it) => pretty(it.value)],
-  ["timestamp", (it) => written(it.timestamp_ms)],
+  ["timestamp", (it) => written(it.timestamp_ms, exactly)],
 ];
 
 const headerOf = (record, name) => record.headers.find((it) => it.name === name);
@@ -222,11 +221,6 @@ function verdict(name, same) {
 const headers = (record) =>
   record.headers.map((it) => `${it.name}: ${it.value ?? "null"}`).join("\n") || "none";
 
-const format = (record) =>
-  record.value_schema === null
-    ? record.value_format
-    : `${record.value_format} ${record.value_schema}`;
-
 /** Numbers that JavaScript may not hold exactly: what has one is shown as it is. */
 const LONG = /[\d.]{16,}|\d[eE]/;
 
@@ -241,9 +235,5 @@ function pretty(value) {
   }
 }
 
-/** A record's time. Producers write micro- and nanoseconds as well, which JavaScript rounds. */
-export function written(ms) {
-  if (ms < 0) return "none";
-  if (ms < YEAR_10000) return `${new Date(ms).toISOString().slice(0, 23).replace("T", " ")} UTC`;
-  return `${Number.isSafeInteger(ms) ? "" : "about "}${ms} ms`;
-}
+/** To the millisecond. */
+const exactly = (text) => `${text.slice(0, 23).replace("T", " ")} UTC`;

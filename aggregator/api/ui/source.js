@@ -4,9 +4,9 @@ import { ask } from "./api.js";
 import {
   el,
   facts,
-  isOpen,
   matchesNothing,
   more,
+  setText,
   stateOf,
   states,
   table,
@@ -98,8 +98,7 @@ function figures(it) {
     const node = el("span", {}, "");
     return follow(node, (moment) => {
       const found = moment.sources?.find((other) => other.alias === it.alias) ?? it;
-      const said = say(found);
-      if (node.textContent !== said) node.textContent = said;
+      setText(node, say(found));
     });
   };
   return [

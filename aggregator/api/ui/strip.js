@@ -1,6 +1,6 @@
 // The strip: throughput, lag and latency of all sources, now in large, with the last 15 minutes.
 
-import { el } from "./dom.js";
+import { el, setText } from "./dom.js";
 import { behind, briefly, bytes, count, counted, percentile, short } from "./format.js";
 import { follow, history } from "./live.js";
 import { plot } from "./plot.js";
@@ -67,7 +67,7 @@ function tile({ title, large, small, lines, say, axis }) {
       [unit, of],
       [more, small(moment)],
     ]) {
-      if (part.textContent !== text) part.textContent = text;
+      setText(part, text);
     }
     drawn.update(...columns());
   });

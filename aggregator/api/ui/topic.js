@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { explained } from "./configs.js";
 import { el, facts, moment, more, sourceLink, states, table, topicLink } from "./dom.js";
-import { bytes, count, seconds } from "./format.js";
+import { bytes, count, readAs, seconds, written } from "./format.js";
 
 const FRESH = 10_000;
 /** What is known of a topic at a cluster, and since when: no other waits for one that hangs. */
@@ -15,13 +15,6 @@ let busy = 0;
 /** The beginning of a long text: the whole stands in the JSON. */
 const cut = (text) =>
   text === null ? "null" : text.length > 300 ? `${text.slice(0, 300)}…` : text;
-const YEAR_10000 = 253_402_300_800_000;
-/** A record's time. Producers write micro- and nanoseconds as well, which JavaScript rounds. */
-function written(ms) {
-  if (ms < 0) return "none";
-  if (ms < YEAR_10000) return moment(new Date(ms).toISOString());
-  return `${Number.isSafeInteger(ms) ? "" : "about "}${ms} ms`;
-}
 const rate = (it) => count(it.records_per_second);
 /** Up to when all that its sources acknowledged is there. */
 const complete = (it) => (it.complete_up_to === null ? "unknown" : moment(it.complete_up_to));
@@ -186,7 +179,7 @@ function side({ title, topic, facts, error }, redraw) {
       ? table(
           `The newest records at ${title}`,
           [
-            ["at (UTC)", (it) => written(it.timestamp_ms)],
+            ["at (UTC)", (it) => written(it.timestamp_ms, moment)],
             ["partition", (it) => it.partition, true],
             ["offset", (it) => it.offset, true],
             ["key", (it) => cut(it.key), "text"],
@@ -195,13 +188,7 @@ function side({ title, topic, facts, error }, redraw) {
               (it) => (it.problem ? `${cut(it.value)}\n${it.problem}` : cut(it.value)),
               "text",
             ],
-            [
-              "read as",
-              (it) =>
-                it.value_schema === null
-                  ? it.value_format
-                  : `${it.value_format} ${it.value_schema}`,
-            ],
+            ["read as", readAs],
             ["bytes", (it) => bytes(it.value_bytes), true],
             [
               "headers",
