@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -38,6 +39,7 @@ from support.reading import SECONDS, read_topic, wait_for, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 from support.silence import listening
 from support.verdict import assert_copied, judge
+from support.workers import HOST, spark_workers
 
 LOG = logging.getLogger(__name__)
 BATCHES_SECONDS = 6.0
@@ -249,6 +251,21 @@ def test_too_few_replicas_stop_only_what_they_refuse_and_old_records_not_even_th
         assert_copied({"eu": (source_a.bootstrap_servers, topic)}, (hub3.admin_servers, topic), 100)
 
 
+@contextmanager
+def spark_of(where: str, folder: Path) -> Iterator[dict[str, Any]]:
+    """The settings of a Spark with executors, where these are asked for.
+
+    A worker starts them. A master in this JVM does so only if that was begun for it, and another
+    test may have begun it.
+    """
+    if where != "executors":
+        yield {}
+        return
+    with spark_workers(folder, count=1, cores=4) as workers:
+        far = {**executors(), "spark.executor.memory": "512m", "spark.driver.host": HOST}
+        yield {"master": workers.url, "conf": far}
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("where", ["executors", "dedup"])
 def test_what_is_refused_ends_the_lane_of_others_once_where_no_task_can_give_it_up(
@@ -267,24 +284,29 @@ def test_what_is_refused_ends_the_lane_of_others_once_where_no_task_can_give_it_
         create_topic(cluster.bootstrap_servers, ill, partitions=1)
     create_topic(source_a.bootstrap_servers, well, partitions=1)
     dedup = {"overrides": {ill: {"dedup": {"by": "key", "window": "1h"}}}}
-    far = {"conf": {**executors(), "spark.executor.memory": "512m"}}
     soon = {"delivery.timeout.ms": "5000"} if where == "executors" else {}
-    config = make_config(
-        hub3,
-        tmp_path / "state",
-        {alias: source(it, f"{unique}[.].*", tasks=1) for alias, it in clusters.items()},
-        hub={"producer": {"request.timeout.ms": STUCK_MS, **soon}},
-        topics={"sync_configs": False, "duplicates": f"{unique}.duplicates"}
-        | (dedup if where == "dedup" else {}),
-        spark={"master": "local-cluster[1,4,512]", **far} if where == "executors" else {},
-        api={"listen": "off"},
-    )
     first = hub3.admin_servers.split(",")[0]
 
     def write(alias: str, key: str) -> None:
         produce(clusters[alias].bootstrap_servers, ill, [NewRecord(key.encode(), key.encode())])
 
-    with run_in_background(config) as running, load([source_a], well, turn=20):
+    def config_with(spark: dict[str, Any]) -> Config:
+        return make_config(
+            hub3,
+            tmp_path / "state",
+            {alias: source(it, f"{unique}[.].*", tasks=1) for alias, it in clusters.items()},
+            hub={"producer": {"request.timeout.ms": STUCK_MS, **soon}},
+            topics={"sync_configs": False, "duplicates": f"{unique}.duplicates"}
+            | (dedup if where == "dedup" else {}),
+            spark=spark,
+            api={"listen": "off"},
+        )
+
+    with (
+        spark_of(where, tmp_path / "spark") as spark,
+        run_in_background(config_with(spark)) as running,
+        load([source_a], well, turn=20),
+    ):
 
         def failed() -> Counter[object]:
             return Counter(it.fields["lane"] for it in running.events if it.kind == "lane_failed")
