@@ -122,6 +122,16 @@ def read_some(servers: str, group: str, topic: str, least: int) -> None:
         client.close()
 
 
+def read_unevenly(servers: str, group: str, topic: str, least: int) -> None:
+    """Read some, then be at the end of one partition and at the beginning of another.
+
+    What the first has of late follows the second's first records in the hub's partitions, in
+    whichever order the sources' logs were read: some is read again for certain.
+    """
+    read_some(servers, group, topic, least)
+    commit_at(servers, group, topic, {0: 0, 1: end_offsets(servers, topic)[1]})
+
+
 def commit_anywhere(servers: str, group: str, topic: str, dice: random.Random) -> None:
     """Commit at random places, of some partitions only."""
     ends = end_offsets(servers, topic)
@@ -256,7 +266,7 @@ def moved(
                 "records arrive",
             )
             for alias in clusters:
-                read_some(servers[alias], "early", orders, 700)
+                read_unevenly(servers[alias], "early", orders, 700)
             first.kill()
         grow_topic(hub.bootstrap_servers, f"all.{orders}", 6)
         with application(config, folder, again=True) as second:
@@ -270,10 +280,10 @@ def moved(
             produce(servers["eu"], single, records(300))
             for alias in clusters:
                 commit_anywhere(servers[alias], "anywhere", orders, dice)
-            read_some(servers["us"], "one", orders, 900)
+            read_unevenly(servers["us"], "one", orders, 900)
             read_some(servers["eu"], "single", single, 350)
             for alias in clusters:
-                read_some(servers[alias], "late", orders, 2_000)
+                read_unevenly(servers[alias], "late", orders, 2_000)
             running.close()
             # Markers are the last in the logs of the source.
             write_transactions(servers["us"], orders)
