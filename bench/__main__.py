@@ -43,27 +43,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.setswitchinterval(0.0005)  # The load must not hold the reader up, nor the other way round.
     began = time.monotonic()
 
-    def tell(line: str) -> None:
+    def progress(line: str) -> None:
         print(f"[{time.monotonic() - began:4.0f} s] {line}", file=sys.stderr, flush=True)
 
     runs: list[Run] = []
     try:
         works = chosen(given.works, **{name: getattr(given, name) for name in OPTIONS})
         for name in ("broker", "spark", "mirror"):
-            jars(name, progress=tell)
+            jars(name, progress=progress)
         paths = new_files(given.out, given.raw, datetime.now(UTC).date().isoformat())
-        for run in run_works(works, tell):
+        for run in run_works(works, progress):
             runs.append(run)
             # After each run: what is measured is not lost when the rest is.
             write(_result(works, runs), paths)
     except KeyboardInterrupt:
-        tell("interrupted")
+        progress("interrupted")
         return 130
     except (AggregatorError, ValueError) as error:
-        tell(f"error: {error}")
+        progress(f"error: {error}")
         return 1
     for path in paths:
-        tell(f"written: {path}")
+        progress(f"written: {path}")
     return int(any(run.failure for run in runs))
 
 

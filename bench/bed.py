@@ -30,11 +30,11 @@ LINE_SECONDS = 30.0
 FAR = Hosts("10.213.77.1", "10.213.77.2")
 """Both ends of a long line, in a private network that this machine has no other device for."""
 STALL_SECONDS = 120.0
-"""So long without one more record in the hub, after the first: the run has failed."""
+"""This long without one more record in the hub, after the first: the run has failed."""
 
 STAMPED = {"message.timestamp.type": "LogAppendTime"}
 
-Tell = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 class RunFailedError(AggregatorError):
@@ -44,14 +44,14 @@ class RunFailedError(AggregatorError):
 class Bed:
     """Sources and hub of a work; a context manager that leaves nothing behind.
 
-    What is to be copied is written once, for all runs. Records that flow come into a topic that no
+    What the tools copy is written once, for all runs. Records that flow come into a topic that no
     other run has.
     """
 
-    def __init__(self, work: Work, tell: Tell) -> None:
+    def __init__(self, work: Work, progress: Progress) -> None:
         self.work = work
         self.values = Values(work.size, work.values)
-        self._tell = tell
+        self._progress = progress
         self.requests = Requests()
         self._clusters = {
             name: EmbeddedCluster(
@@ -66,7 +66,7 @@ class Bed:
         self._number = 0
 
     def __enter__(self) -> Bed:
-        self._tell(f"starting {self.work.sources} sources and a hub")
+        self._progress(f"starting {self.work.sources} sources and a hub")
         try:
             if self.work.delay_ms:
                 self._draw_line()
@@ -131,8 +131,8 @@ class Bed:
         wait_until(drawn, seconds=LINE_SECONDS, what="the long line is there")
 
     def _preload(self) -> None:
-        self._tell(f"writing {self.work.records:,} records into each source")
-        # Not by the long line: the records are to be there.
+        self._progress(f"writing {self.work.records:,} records into each source")
+        # Not by the long line: the records must be there.
         servers = {name: self._clusters[name].admin_servers for name in self.work.aliases}
         for where in servers.values():
             create_topic(where, self._topic, partitions=self.work.partitions)
@@ -151,7 +151,7 @@ def check_alive(child: GuardedProcess) -> None:
 
 
 def let_work(child: GuardedProcess, seconds: float) -> None:
-    """Let the tool work for so long; RunFailedError as soon as it ends."""
+    """Let the tool work for this long; RunFailedError as soon as it ends."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         check_alive(child)

@@ -57,7 +57,7 @@ class Span:
 
 
 class Table:
-    """A checkpoint table with positions of so many partitions, and what its commits took."""
+    """A checkpoint table with positions of some partitions, and what its commits took."""
 
     def __init__(self, path: str, partitions: int) -> None:
         self.path = path
@@ -96,7 +96,7 @@ class Table:
             self.maintained.append(time.perf_counter() - began)
 
     def start(self) -> tuple[float, float]:
-        """Open it anew and read the newest state: seconds, and seconds of CPU."""
+        """Open it again and read the newest state: seconds, and seconds of CPU."""
         began, cpu = time.perf_counter(), time.process_time()
         reader = CheckpointTable.open(self.path)
         assert reader is not None
@@ -104,12 +104,12 @@ class Table:
         return time.perf_counter() - began, time.process_time() - cpu
 
     def forget(self) -> None:
-        """Begin to count anew."""
+        """Begin to count again."""
         self.took, self.used, self.maintained = [], [], []
 
 
 def measure(folder: Path, partitions: int, commits: int, every: int) -> Iterator[Span]:
-    """Commit positions of so many partitions, and tell after each `every` commits."""
+    """Commit positions of the partitions, and report after each `every` commits."""
     old = Table(str(folder / "old"), partitions)
     pairs = min(PAIRS, every)
     for done in range(every, commits + 1, every):

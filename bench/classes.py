@@ -1,6 +1,6 @@
 """`python -m bench.classes`: write the list of classes that a run with a recovery loads.
 
-The list is what `aggregator/datapath/spark/class_archive.py` makes its archive from. Write it anew
+The list is what `aggregator/datapath/spark/class_archive.py` makes its archive from. Write it again
 when Spark, the Kafka client or Delta change; a list that is out of date costs time at a start,
 nothing else.
 """

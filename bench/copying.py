@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import time
 
-from bench.bed import POLL_SECONDS, STALL_SECONDS, START_SECONDS, RunFailedError, Tell, check_alive
+from bench.bed import (
+    POLL_SECONDS,
+    STALL_SECONDS,
+    START_SECONDS,
+    Progress,
+    RunFailedError,
+    check_alive,
+)
 from bench.hub_log import batches_of
 from bench.job import Job, Tool
 from bench.measure import Outcome, Sample, check, throughput
@@ -12,10 +19,10 @@ from bench.read import Ends, values_of
 from bench.tools import running
 from bench.usage import cpu_seconds
 
-TELL_SECONDS = 10.0
+PROGRESS_SECONDS = 10.0
 
 
-def copy(tool: Tool, job: Job, tell: Tell) -> Outcome:
+def copy(tool: Tool, job: Job, progress: Progress) -> Outcome:
     """Start the tool, and look at the hub's end offsets until all is there."""
     partitions = tool.hub_partitions(job.work)
     sent = dict.fromkeys(job.sources, job.work.records)
@@ -23,7 +30,7 @@ def copy(tool: Tool, job: Job, tell: Tell) -> Outcome:
     ends = Ends(job.hub, job.topic, partitions)
     samples = [Sample(0.0, 0)]
     requests = job.requests() if job.requests else 0
-    began = told = moved = time.monotonic()
+    began = reported = moved = time.monotonic()
     with running(tool, job) as child:
         while samples[-1].records < expected:
             time.sleep(POLL_SECONDS)
@@ -33,9 +40,9 @@ def copy(tool: Tool, job: Job, tell: Tell) -> Outcome:
                 moved = now
             brokers = sum(cpu_seconds(it.pid) for it in job.brokers)
             samples.append(Sample(now - began, total, cpu_seconds(child.pid), brokers))
-            if now - told >= TELL_SECONDS:
-                told = now
-                tell(f"  {now - began:5.0f} s: {total:,} of {expected:,} in the hub")
+            if now - reported >= PROGRESS_SECONDS:
+                reported = now
+                progress(f"  {now - began:5.0f} s: {total:,} of {expected:,} in the hub")
             check_alive(child)
             limit = STALL_SECONDS if total else START_SECONDS
             if now - moved > limit:
@@ -47,7 +54,7 @@ def copy(tool: Tool, job: Job, tell: Tell) -> Outcome:
     notes = {"stop_seconds": time.monotonic() - stopping}
     rate, start = values["records_per_second"], values["startup_seconds"]
     cpu = values["cpu_per_million"]
-    tell(f"  {rate:,.0f} records/s, {cpu:.1f} CPU s per million, start {start:.1f} s; counting")
+    progress(f"  {rate:,.0f} records/s, {cpu:.1f} CPU s per million, start {start:.1f} s; counting")
     if job.requests:
         values["records_per_request"] = expected / (job.requests() - requests)
         values |= batches_of(job.brokers[-1].home / "data", job.topic).figures()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from bench.bed import STALL_SECONDS, START_SECONDS, Tell, let_work, wait_for
+from bench.bed import STALL_SECONDS, START_SECONDS, Progress, let_work, wait_for
 from bench.job import Job, Tool
 from bench.load import Values, steady
 from bench.measure import OURS, Outcome, check, latencies
@@ -18,7 +18,7 @@ CALM_SECONDS = 5.0
 IDLE_RATE = 50.0
 
 
-def flow(tool: Tool, job: Job, values: Values, tell: Tell) -> Outcome:
+def flow(tool: Tool, job: Job, values: Values, progress: Progress) -> Outcome:
     """Latency and CPU at a steady rate, after a warm-up."""
     work = job.work
     with (
@@ -29,9 +29,9 @@ def flow(tool: Tool, job: Job, values: Values, tell: Tell) -> Outcome:
         with running(tool, job) as child:
             wait_for(child, lambda: tail.count > 0, START_SECONDS, "no record in the hub", FINE)
             startup = time.monotonic() - began
-            tell(f"  records arrive after {startup:.1f} s; warming up for {work.warm_up:g} s")
+            progress(f"  records arrive after {startup:.1f} s; warming up for {work.warm_up:g} s")
             let_work(child, work.warm_up)
-            tell(f"  measuring for {work.seconds:g} s")
+            progress(f"  measuring for {work.seconds:g} s")
             begin, cpu, before = time.time() * 1000, cpu_seconds(child.pid), load.total
             tail.measure(begin, begin + work.seconds * 1000)
             let_work(child, work.seconds)
@@ -46,13 +46,15 @@ def flow(tool: Tool, job: Job, values: Values, tell: Tell) -> Outcome:
     found = latencies(measured)
     found |= {"cpu_per_million": cpu / flowed * 1e6, "memory_mib": memory}
     found |= {"startup_seconds": startup}
-    tell(f"  p50 {found['p50_ms']:.0f} ms, p99 {found['p99_ms']:.0f} ms, CPU {cpu:.1f} s; counting")
+    progress(
+        f"  p50 {found['p50_ms']:.0f} ms, p99 {found['p99_ms']:.0f} ms, CPU {cpu:.1f} s; counting"
+    )
     notes = {"sent_per_second": flowed / work.seconds, "max_ms": max(measured)}
     hub = values_of(job.hub, job.topic, tool.hub_partitions(work))
     return Outcome(found, notes, check(load.sent, hub))
 
 
-def idle(tool: Tool, job: Job, values: Values, tell: Tell) -> Outcome:
+def idle(tool: Tool, job: Job, values: Values, progress: Progress) -> Outcome:
     """CPU and memory when nothing arrives any more."""
     work = job.work
     with (
@@ -65,18 +67,18 @@ def idle(tool: Tool, job: Job, values: Values, tell: Tell) -> Outcome:
         total = load.total
         wait_for(child, lambda: tail.count >= total, STALL_SECONDS, "not all records in the hub")
         let_work(child, work.warm_up)
-        tell(f"  nothing arrives; measuring for {work.seconds:g} s")
+        progress(f"  nothing arrives; measuring for {work.seconds:g} s")
         cpu = cpu_seconds(child.pid)
         let_work(child, work.seconds)
         percent = (cpu_seconds(child.pid) - cpu) / work.seconds * 100
         found = {"cpu_percent": percent, "memory_mib": memory_bytes(child.pid) / MIB}
         tail.latencies()
-    tell(f"  {found['cpu_percent']:.1f} % of a core, {found['memory_mib']:.0f} MiB")
+    progress(f"  {found['cpu_percent']:.1f} % of a core, {found['memory_mib']:.0f} MiB")
     hub = values_of(job.hub, job.topic, tool.hub_partitions(work))
     return Outcome(found, {}, check(load.sent, hub))
 
 
-def kill(tool: Tool, job: Job, values: Values, tell: Tell) -> Outcome:
+def kill(tool: Tool, job: Job, values: Values, progress: Progress) -> Outcome:
     """Kill -9 when it has run for a while, and a new start at once.
 
     Caught up it is with the last record that came more than `LATE_MS` after its timestamp.
@@ -93,7 +95,7 @@ def kill(tool: Tool, job: Job, values: Values, tell: Tell) -> Outcome:
         finally:
             first.kill()
         killed = time.monotonic()
-        tell("  killed; starting again")
+        progress("  killed; starting again")
         with running(tool, job) as child:
             wait_for(child, lambda: not members(first.pid), START_SECONDS, "its child lives", FINE)
             before, tail.late_at = tail.count, killed
@@ -116,5 +118,5 @@ def kill(tool: Tool, job: Job, values: Values, tell: Tell) -> Outcome:
     result = check(load.sent, values_of(job.hub, job.topic, tool.hub_partitions(work)))
     found = {"first_record_seconds": again, "caught_up_seconds": caught_up}
     found["twice"] = float(result.twice)
-    tell(f"  first record {again:.1f} s, caught up {caught_up:.1f} s, twice: {result.twice:,}")
+    progress(f"  first record {again:.1f} s, caught up {caught_up:.1f} s, twice: {result.twice:,}")
     return Outcome(found, {}, result, doubles_allowed=tool.name != OURS)

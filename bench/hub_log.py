@@ -86,7 +86,7 @@ class Requests:
         )
 
     def count(self) -> int:
-        """So many since it started. AggregatorError when it does not say."""
+        """Their number since it started. AggregatorError when it does not say."""
         program = Path(__file__).with_name("Requests.java")
         asked = subprocess.run(
             [java_command(), str(program), str(self._port)],

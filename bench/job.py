@@ -35,7 +35,7 @@ CONSUMER: Mapping[str, str] = {
     "max.poll.records": "5000",
     "max.partition.fetch.bytes": "8388608",
     "fetch.max.bytes": "67108864",
-    # Not so small that a long line stands still.
+    # Not so small that a long line stalls.
     "receive.buffer.bytes": "-1",
 }
 """Consumers of the others."""

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from aggregator.model.errors import ClusterError
 
 FILLERS = 256
-"""So many different values: together beyond the 64 KB that lz4 looks back, for 1,000 bytes each."""
+"""Different values: together beyond the 64 KB that lz4 looks back, for 1,000 bytes each."""
 KEYS = 10_000
 SMALLEST = 32
 LINGER_MS = 20
@@ -127,7 +127,7 @@ class Writer:
 def preload(
     sources: Mapping[str, str], topic: str, records: int, values: Values, compression: str
 ) -> None:
-    """Write so many records into the topic of each source (alias -> servers); all acknowledged."""
+    """Write records into the topic of each source (alias -> servers); all are acknowledged."""
     for source, servers in sources.items():
         writer = Writer(source, servers, topic, values, LINGER_MS, compression)
         for number in range(records):
@@ -138,7 +138,7 @@ def preload(
 
 
 class Load:
-    """A steady load of so many records/s in all, in turn to each source (alias -> servers)."""
+    """A steady load of this many records/s in all, in turn to each source (alias -> servers)."""
 
     def __init__(self, sources: Mapping[str, str], topic: str, rate: float, values: Values) -> None:
         self._writers = {

@@ -52,14 +52,14 @@ LABELS = {
 
 
 class Goal(NamedTuple):
-    """Our median is to be at least, or where lower is better at most, so many times another's."""
+    """Our median is at least, or where lower is better at most, this multiple of another's."""
 
     measure: str
     against: str
     factor: float
 
     def reached(self, quotient: float) -> bool:
-        """Whether a ratio of ours to theirs reaches it."""
+        """Whether a ratio of our figure to theirs reaches it."""
         higher = LABELS[self.measure][1] == HIGHER
         return quotient >= self.factor if higher else quotient <= self.factor
 
@@ -78,7 +78,7 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What a plain consumer found in the hub. `strangers` are records nobody sent."""
+    """What a plain consumer found in the hub. `strangers` are records that were never sent."""
 
     sent: int
     found: int
@@ -125,7 +125,7 @@ class Outcome:
 
 
 class Spread(NamedTuple):
-    """Median, minimum and maximum of one measure over so many runs."""
+    """Median, minimum and maximum of one measure over the runs."""
 
     median: float
     low: float

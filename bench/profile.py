@@ -23,7 +23,7 @@ import yaml
 
 from aggregator.datapath.jars import java_command
 from aggregator.plan.lanes.memory import DEFAULT_HEAP, HEAP
-from bench.bed import Bed, Tell
+from bench.bed import Bed, Progress
 from bench.job import Job
 from bench.measure import OURS
 from bench.ours import settings as ours_settings
@@ -100,7 +100,7 @@ def thread_kind(name: str) -> str:
 
 
 def area_of(frames: Sequence[str]) -> str:
-    """What kind of work a sample is: of the innermost frame that tells."""
+    """What kind of work a sample is: of the innermost frame that says so."""
     for frame in frames:
         for form, area in AREAS:
             if re.search(form, frame):
@@ -165,7 +165,7 @@ class Watch(threading.Thread):
                 words = path.read_bytes().split(b"\0")
             except OSError:
                 continue
-            # Whoever guards it has the same words behind others.
+            # The process that guards it has the same words behind others.
             if words[1:3] == [b"-m", b"aggregator"] and file in words:
                 return os.getpgid(int(path.parent.name))
         return None
@@ -186,7 +186,7 @@ def _threads(group: int) -> Threads:
     return found
 
 
-def profile(work: Work, folder: Path, tell: Tell) -> str:
+def profile(work: Work, folder: Path, progress: Progress) -> str:
     """The tables of one work, as Markdown. ValueError when the run was not perfect."""
     recording = folder / f"{work.name}.jfr"
 
@@ -201,7 +201,7 @@ def profile(work: Work, folder: Path, tell: Tell) -> str:
         file.write_text(yaml.safe_dump(settings), "utf-8")
         return [sys.executable, "-m", "aggregator", "run", "-c", str(file)]
 
-    with Bed(work, tell) as bed:
+    with Bed(work, progress) as bed:
         watches: list[Watch] = []
 
         def watched(job: Job) -> list[str]:
@@ -209,7 +209,7 @@ def profile(work: Work, folder: Path, tell: Tell) -> str:
             watches[-1].start()
             return command(job)
 
-        run = run_one(bed, replace(TOOLS[OURS], command=watched), 1, tell)
+        run = run_one(bed, replace(TOOLS[OURS], command=watched), 1, progress)
     if run.failure or not watches:
         raise ValueError(f"{work.name}: {run.failure}")
     (watch,) = watches
@@ -273,7 +273,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     given.keep.mkdir(parents=True, exist_ok=True)
 
-    def tell(line: str) -> None:
+    def progress(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
     for name in given.works:
@@ -281,7 +281,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         work = replace(
             work, seconds=given.seconds or work.seconds, warm_up=given.warm_up or work.warm_up
         )
-        print(profile(work, given.keep, tell), flush=True)
+        print(profile(work, given.keep, progress), flush=True)
     return 0
 
 

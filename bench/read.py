@@ -18,7 +18,7 @@ ASK_SECONDS = 10.0
 LATE_MS = 1_000.0
 """A record that comes later is one that had to be caught up with."""
 SILENT_SECONDS = 60.0
-"""The hub may be silent for so long before the end of a topic is reached."""
+"""The hub may be silent for this long before the end of a topic is reached."""
 
 
 class Ends:
@@ -39,7 +39,7 @@ class Ends:
             ends = [answer.result(ASK_SECONDS).offset for answer in answers.values()]
         except KafkaException as error:
             raise ClusterError(f"hub: {error.args[0]}") from error
-        if min(ends) < 0:  # so librdkafka tells that it had no answer
+        if min(ends) < 0:  # what librdkafka returns when it had no answer
             raise ClusterError(f"hub: no answer within {ASK_SECONDS:g} s")
         return sum(ends)
 

@@ -10,7 +10,7 @@ from bench.measure import LABELS, OURS, Run, Spread, ratio, spread
 from bench.works import CURVES, Work
 
 INTRODUCTION = """\
-Each run starts its tool anew; the tools take turns, and every second round begins with the other
+Each run starts its tool again; the tools take turns, and every second round begins with the other
 one. Brokers, load and reader share the cores with the tool. After each run a plain consumer counted
 what is in the hub: a run that lost, doubled or made up a record has failed, and does not count (the
 kill of a tool that promises no more than at-least-once apart: there doubles are a figure)."""

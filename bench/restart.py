@@ -83,7 +83,7 @@ def _life(job: Job, *, recovers: bool) -> Life:
             time.sleep(POLL_SECONDS)
         life = Life(recovers, time.monotonic() - began, cpu_seconds(child.pid))
         end = time.monotonic() + ALIVE_SECONDS
-        wait_until(lambda: time.monotonic() > end, seconds=SECONDS, what="time stands still")
+        wait_until(lambda: time.monotonic() > end, seconds=SECONDS, what="time does not pass")
         return life
     finally:
         child.kill()

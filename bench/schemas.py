@@ -52,22 +52,22 @@ class Registry(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """The schema, and nothing else."""
         if self.path.endswith(f"/schemas/ids/{SOURCE_ID}"):
-            self._tell(200, {"schema": '"bytes"'})
+            self._answer(200, {"schema": '"bytes"'})
         else:
-            self._tell(404, {"error_code": 40401, "message": "not found"})
+            self._answer(404, {"error_code": 40401, "message": "not found"})
 
     def do_POST(self) -> None:
         """Take a schema."""
         self.rfile.read(int(self.headers["Content-Length"]))
-        self._tell(200, {"id": HUB_ID})
+        self._answer(200, {"id": HUB_ID})
 
-    def _tell(self, code: int, told: Any) -> None:
+    def _answer(self, code: int, document: Any) -> None:
         self.send_response(code)
         self.end_headers()
-        self.wfile.write(json.dumps(told).encode())
+        self.wfile.write(json.dumps(document).encode())
 
     def log_message(self, *_: Any) -> None:
-        """Nobody reads it."""
+        """No one reads it."""
 
 
 def tool(mode: str, registry: str) -> Tool:

@@ -38,7 +38,7 @@ BROKER_CONFIG = {"log.index.size.max.bytes": "65536", "log.segment.bytes": "1677
 AT_ONCE = 100
 """Topics of a request by which the source gets them."""
 OK_SECONDS = 0.1
-"""A record for `ok` so often."""
+"""The interval of the records for `ok`."""
 POLL_SECONDS = 0.1
 IDLE_SECONDS = 30.0
 SECONDS = 1_800.0

@@ -209,7 +209,7 @@ class CommandExecutor:
         made = {it.action.name for it in found.done if isinstance(it.action, CreateTopic)}
         created = self._ids_of(made - creating, config.supervision.connect_timeout)
         if (unknown := made - creating - created.keys()) and not self._changes.all_now:
-            # Without its id nobody would notice that one is created again.
+            # Without its id a topic that is created again would pass unnoticed.
             creating |= unknown
             self._lookout.wake()
         found = replace(found, plan=replace(found.plan, creating=creating, created=created))

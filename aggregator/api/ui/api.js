@@ -9,7 +9,7 @@ export class Refused extends Error {
   }
 }
 
-/** When the API last answered, and how far its clock is ahead of ours, in ms. */
+/** When the API last answered, and how far its clock is ahead of this one, in ms. */
 export const heard = { at: 0, ahead: 0 };
 
 export function keepToken(token) {

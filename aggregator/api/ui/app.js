@@ -91,7 +91,7 @@ function failed(error, arrived) {
   } else if (!newest || arrived === true) {
     // What was shown stays, with its age; but not below another address.
     put([
-      el("h1", {}, "Nobody answers"),
+      el("h1", {}, "No answer"),
       el("p", {}, "The aggregator does not run, or cannot be reached. It is tried again."),
     ]);
   }

@@ -1,4 +1,4 @@
-// Asks before anything is done, says what will happen, and tells what came of it.
+// Asks before anything is done, says what will happen, and shows the result.
 
 import { el, focusNamed, named } from "./dom.js";
 
@@ -7,7 +7,7 @@ const dialog = document.getElementById("dialog");
 let shown = 0;
 let cameFrom = null;
 
-// The button that it was opened by may have been drawn anew since.
+// The button that it was opened by may have been drawn again since.
 dialog.addEventListener("close", () => focusNamed(cameFrom));
 
 /** Shows a dialog; the answer says whether it is still what is shown, or was left meanwhile. */

@@ -29,7 +29,7 @@ export function settle() {
   if (moment) for (const it of begun) it.update(moment);
 }
 
-function tell() {
+function notify() {
   for (const it of followers) {
     if (it.node.isConnected) it.update(moment);
     else followers.delete(it);
@@ -40,7 +40,7 @@ function tell() {
 export function offer(found) {
   if (moment && Date.now() - arrivedAt < SILENT) return;
   moment = found;
-  tell();
+  notify();
 }
 
 /** The history of all sources: { times, series, sparks }; null before it is known. */
@@ -73,7 +73,7 @@ function take(found) {
   moment = found;
   arrivedAt = heard.at = Date.now();
   if (past) extend(past, Date.parse(found.at) / 1000, found.total);
-  tell();
+  notify();
 }
 
 /** Follows the stream until `stop`; while it is away, pages are asked as often as they say. */
@@ -112,5 +112,5 @@ async function read(answer) {
   }
 }
 
-// A page that nobody looks at follows nothing.
+// A hidden page follows nothing.
 document.addEventListener("visibilitychange", () => (document.hidden ? stop() : start()));

@@ -12,7 +12,7 @@ const clocks = (moments) => {
     return apart >= 86_400 ? text.slice(5, 10) : text.slice(11, apart < 60 ? 19 : 16);
   });
 };
-/** Lines of more points than this are too dense for dashes: their colors tell them apart. */
+/** Lines of more points than this are too dense for dashes: their colors distinguish them. */
 const DENSE = 200;
 const DASHES = [[], [6, 3], [2, 3]];
 const widthOf = (place) => Math.max(180, place.clientWidth);
@@ -56,7 +56,7 @@ export function plot(title, at, lines, { say = count, axis = say, height = 170, 
   const figure = el("figure", {}, caption, place);
   let data = [at, ...lines.map(([, values]) => values)];
   let made = null;
-  const tell = (index) => {
+  const describe = (index) => {
     const number = index ?? data[0].length - 1;
     for (const [line, word] of words.entries()) {
       const text = say(data[line + 1][number]);
@@ -64,7 +64,7 @@ export function plot(title, at, lines, { say = count, axis = say, height = 170, 
     }
     when.textContent = index === undefined || index === null ? "" : clocks([data[0][number]])[0];
   };
-  tell();
+  describe();
   // Its width is known when it is in the page.
   requestAnimationFrame(() => {
     if (!figure.isConnected) return;
@@ -75,7 +75,7 @@ export function plot(title, at, lines, { say = count, axis = say, height = 170, 
       axis,
       height,
       mark,
-      tell,
+      describe,
     };
     made = new uPlot(options(figure, place, look), data, place);
     shown.push(made);
@@ -84,12 +84,12 @@ export function plot(title, at, lines, { say = count, axis = say, height = 170, 
   const update = (moments, values) => {
     data = [moments, ...values];
     made?.setData(data);
-    if (made === null || made.cursor.idx === null || made.cursor.idx === undefined) tell();
+    if (made === null || made.cursor.idx === null || made.cursor.idx === undefined) describe();
   };
   return { figure, update };
 }
 
-function options(figure, place, { dashed, swatches, names, axis, height, mark, tell }) {
+function options(figure, place, { dashed, swatches, names, axis, height, mark, describe }) {
   const ink = getComputedStyle(figure.querySelector("figcaption")).color;
   const faint = faded(ink, 0.14);
   const shared = {
@@ -104,7 +104,7 @@ function options(figure, place, { dashed, swatches, names, axis, height, mark, t
     height,
     legend: { show: false },
     cursor: { y: false, drag: { setScale: false, x: false, y: false }, points: { size: 6 } },
-    hooks: { setCursor: [(it) => tell(it.cursor.idx)], draw: mark ? [mark] : [] },
+    hooks: { setCursor: [(it) => describe(it.cursor.idx)], draw: mark ? [mark] : [] },
     scales: {
       y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(1, (high ?? 1) * 1.05)] },
     },

@@ -26,7 +26,7 @@ const ACTIONS = {
   resume: ["Resume", "It continues from where it is."],
   restart: [
     "Restart",
-    "What reads it ends cleanly and starts anew, within some seconds. Nothing is lost or copied twice.",
+    "What reads it ends cleanly and starts again within some seconds. Nothing is lost or copied twice.",
   ],
 };
 

@@ -12,7 +12,7 @@ const AT_ONCE = 2;
 const waiting = [];
 let busy = 0;
 
-/** The beginning of a long text: the whole stands in the JSON. */
+/** The beginning of a long text: the JSON has the whole. */
 const cut = (text) =>
   text === null ? "null" : text.length > 300 ? `${text.slice(0, 300)}…` : text;
 const rate = (it) => count(it.records_per_second);

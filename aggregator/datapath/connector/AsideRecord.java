@@ -21,7 +21,7 @@ final class AsideRecord {
 
     private AsideRecord() {}
 
-    /** What goes there of a record where a batch of one may have so many bytes. */
+    /** What goes there of a record where a batch of one may have this many bytes. */
     static Content of(
         Content whole,
         TaskSpec spec,

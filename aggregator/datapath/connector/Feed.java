@@ -22,8 +22,8 @@ import org.apache.kafka.common.TopicPartition;
  *
  * <p>What goes wrong with a source is a value: a partition whose position its log does not hold is
  * out of range, one whose next record cannot be read is damaged, one that may not be read is
- * refused, and any other failure is the cluster's ({@link SourceConsumer}); the others go on. Only
- * an interrupt is thrown. Used by the task's thread alone; {@link #reasons}, {@link #cuts} and
+ * refused, and any other failure is the cluster's ({@link SourceConsumer}); the others continue.
+ * Only an interrupt is thrown. Used by the task's thread alone; {@link #reasons}, {@link #cuts} and
  * {@link #error} may be read by any.
  */
 final class Feed implements SourceConsumer.Reading {
@@ -45,12 +45,12 @@ final class Feed implements SourceConsumer.Reading {
         STUCK
     }
 
-    /** Where a poll gives so many bytes, others are likely to be there. */
+    /** Where a poll gives this many bytes, others are likely to be there. */
     private static final long MUCH_BYTES = 200_000;
 
     private final TaskSpec spec;
     private final Map<TopicPartition, Integer> index = new HashMap<>();
-    private final Map<String, Integer> told = new HashMap<>();
+    private final Map<String, Integer> indexes = new HashMap<>();
     private final TopicPartition[] names;
     final long[] positions;
     final State[] states;
@@ -94,13 +94,13 @@ final class Feed implements SourceConsumer.Reading {
             TaskSpec.Part each = spec.parts.get(i);
             names[i] = new TopicPartition(each.topic, each.partition);
             index.put(names[i], i);
-            told.put(names[i].toString(), i);
+            indexes.put(names[i].toString(), i);
             states[i] = positions[i] >= each.until ? State.DONE : State.READING;
         }
     }
 
     /**
-     * Goes on to the next record that is wanted. False when none has come within `nanos`, or when
+     * Advances to the next record that is wanted. False when none has come within `nanos`, or when
      * the caller should look at its clocks. The record before it counts as done from here on.
      */
     boolean next(long nanos) {
@@ -276,7 +276,7 @@ final class Feed implements SourceConsumer.Reading {
         source.look(read, idle && read.cardinality() == states.length, now);
     }
 
-    /** Leaves out exactly the partitions with these names, and goes on with those that were. */
+    /** Leaves out exactly the partitions with these names, and resumes those that were. */
     void hold(Set<String> held) {
         passed();
         for (int i = 0; i < states.length; i++) {
@@ -293,7 +293,7 @@ final class Feed implements SourceConsumer.Reading {
         }
     }
 
-    /** Goes on with the partitions that have waited. */
+    /** Resumes the partitions that have waited. */
     void resume() {
         for (int i = 0; i < states.length; i++) {
             if (states[i] == State.AWAITING) {
@@ -386,7 +386,7 @@ final class Feed implements SourceConsumer.Reading {
 
     @Override
     public boolean damaged(RuntimeException failure) {
-        int at = Damage.of(failure, told);
+        int at = Damage.of(failure, indexes);
         if (at < 0 || states[at] != State.READING) {
             return false;
         }
@@ -449,7 +449,7 @@ final class Feed implements SourceConsumer.Reading {
         changed = true;
     }
 
-    /** What was fetched and not handed out is fetched anew, from the positions on. */
+    /** What was fetched and not handed out is fetched again, from the positions on. */
     private void forget() {
         fetched.clear();
         changed = true;

@@ -147,7 +147,7 @@ final class HubPlace {
     }
 
     /** Whether something is under way of which nothing was acknowledged since the last look. */
-    boolean stands(long now, long freshMs) {
+    boolean isStalled(long now, long freshMs) {
         long sum = acknowledged.get();
         if (sum != seen) {
             seen = sum;

@@ -142,7 +142,7 @@ final class HubWriter {
     private static final String DELIVERY = "delivery.timeout.ms";
 
     private static final Logger LOG = LoggerFactory.getLogger(HubWriter.class);
-    /** Without an old record for so long, a place goes by the usual producer again. */
+    /** Without an old record for this long, a place goes by the usual producer again. */
     private static final long CAREFUL_MS = 10_000;
     private static final long PATIENCE_NANOS = 200_000_000L;
     private static final long SLICE_MS = 1;
@@ -255,7 +255,7 @@ final class HubWriter {
         return retriedBefore + ((Number) retries.metricValue()).longValue();
     }
 
-    /** Tells the time, a few times a second at least, and hands over what has waited. */
+    /** Takes the time, a few times a second at least, and hands over what has waited. */
     void look(long nowMs) {
         now = nowMs;
         oldBefore = spec.freshMs > 0 ? nowMs - spec.freshMs : Long.MAX_VALUE;
@@ -277,7 +277,7 @@ final class HubWriter {
             HubPlace place = places[i];
             // The clock may have been set back.
             place.waitsFrom = Math.min(place.waitsFrom, now);
-            if (!place.stands(now, spec.freshMs)) {
+            if (!place.isStalled(now, spec.freshMs)) {
                 place.waitsFrom = now;
                 place.rises = rises;
             } else if (isStuck(place)) {

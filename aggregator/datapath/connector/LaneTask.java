@@ -73,7 +73,7 @@ final class LaneTask {
 
     /** The task for an attempt: the one of the batch before where it is here, else a new one. */
     static LaneTask lease(TaskSpec spec, long[] positions, Orders orders, long attempt) {
-        // Not under the lock: a new one logs in at the hub, and nobody else is to wait for that.
+        // Not under the lock: a new one logs in at the hub, and no other thread must wait for that.
         LaneTask made = OPEN.containsKey(spec.name) ? null : begin(spec, positions);
         try {
             synchronized (OPEN) {
@@ -96,7 +96,7 @@ final class LaneTask {
                 made.kill();
             }
         }
-        // It was closed just now, as one that nobody needs.
+        // It was closed just now, as one that is not needed.
         return lease(spec, positions, orders, attempt);
     }
 
@@ -133,7 +133,7 @@ final class LaneTask {
         return OPEN.values();
     }
 
-    /** Goes on to the next record that is wanted; false when there is none until the deadline. */
+    /** Advances to the next record that is wanted; false when there is none until the deadline. */
     boolean next(long deadlineMs) {
         feed.passed();
         while (true) {
@@ -341,7 +341,7 @@ final class LaneTask {
         return false;
     }
 
-    /** How it stands; cheap. By any thread. */
+    /** Its state; cheap. By any thread. */
     Stand stand() {
         boolean over = ended;
         return new Stand(points.settle().number(), over, feed.error(), feed.stuck());

@@ -161,10 +161,10 @@ final class Points {
                 return true;
             }
             Epoch last = closed.peekLast();
-            long[] told = last == null ? newest.positions : last.positions;
+            long[] reported = last == null ? newest.positions : last.positions;
             long known = last == null ? newest.snapshot : last.snapshot;
             Feed.State[] stood = last == null ? newest.states : last.states;
-            return known != snapshot || !Arrays.equals(told, capped(positions))
+            return known != snapshot || !Arrays.equals(reported, capped(positions))
                 || !Arrays.equals(stood, states);
         }
     }

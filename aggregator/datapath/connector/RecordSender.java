@@ -35,7 +35,7 @@ final class RecordSender {
     private final Bucket bytes = new Bucket(System.nanoTime());
     private final SchemaPatch schemas;
     private final WholeBatches wholes;
-    /** When partitions that wait for another record go on; 0 when there are none. */
+    /** When partitions that wait for another record resume; 0 when there are none. */
     private long resumeAt;
     /** Places for which partitions wait because they are full. */
     private final BitSet full = new BitSet();
@@ -87,7 +87,7 @@ final class RecordSender {
         return resumeAt != 0 || !full.isEmpty();
     }
 
-    /** Has partitions go on that have waited for long enough, or for room that there is by now. */
+    /** Resumes partitions that have waited for long enough, or for room that there is by now. */
     void resume(long nanos) {
         if (resumeAt != 0 && nanos - resumeAt >= 0) {
             resumeAt = 0;
@@ -294,7 +294,7 @@ final class RecordSender {
         return true;
     }
 
-    /** Sends it to another topic than its own, where a batch of one may have so many bytes. */
+    /** Sends it to another topic than its own, where a batch of one may have this many bytes. */
     private void setAside(int place, int bytes, String reason, AsideRecord.Content whole) {
         TaskSpec.Route route = spec.parts.get(feed.part).route;
         AsideRecord.Content part =

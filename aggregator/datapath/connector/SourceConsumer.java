@@ -105,7 +105,9 @@ final class SourceConsumer {
         return consumer != null;
     }
 
-    /** Polls for so long, where a consumer is there or comes to be; whether records are at hand. */
+    /**
+     * Polls for this long, where a consumer is there or comes to be; whether records are at hand.
+     */
     boolean poll(long nanos) {
         long now = System.nanoTime();
         if (retryAt != 0 && now < retryAt) {

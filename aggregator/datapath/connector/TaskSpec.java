@@ -145,7 +145,7 @@ final class TaskSpec implements Serializable {
     final List<Part> parts = new ArrayList<>();
     final Origin origin;
     final List<String> quarantineHeaders = new ArrayList<>();
-    /** The header for what an origin in one does not tell, and the topic's own time is not. */
+    /** The header for what an origin in one does not say, and the topic's own time is not. */
     final String quarantineTimestamp;
     final int quarantinePartition;
     /** Whether the sink takes records as they were read, and not out of the rows. */

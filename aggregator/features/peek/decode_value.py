@@ -90,7 +90,7 @@ def decoded(payload: bytes, schema: Schema) -> Any:
     except Exception as error:  # bytes of others can make the decoder raise nearly anything
         reason = str(error) or type(error).__name__
         raise ValueError(f"is not what its schema says: {reason}") from error
-    if left := len(payload) - stream.tell():
+    if left := len(stream.read()):
         raise ValueError(f"is not what its schema says: {left} bytes are left over")
     return found
 

@@ -56,7 +56,7 @@ GRACE_SECONDS = 3.0
 """When all brokers are down for this long, a call ends early. One refusal proves nothing: a name
 may have several addresses of which only one answers."""
 GREETING_MS = "2000"
-"""A new connection on which nothing comes for so long is closed, and another broker is tried: of
+"""A new connection on which nothing comes for this long is closed, and another broker is tried: of
 one that hangs the system accepts connections. Librdkafka's default is the time that a call has."""
 RENEW_SECONDS = 30.0
 """A client whose calls fail for this long is replaced. After a minute without an answer librdkafka
