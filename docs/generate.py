@@ -45,6 +45,7 @@ COMMANDS = (
     ("check",),
     ("status",),
     ("lag",),
+    ("top",),
     ("open",),
     ("sources",),
     ("sources", "list"),

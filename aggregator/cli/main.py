@@ -38,6 +38,7 @@ from aggregator.cli import (
     sources,
     status,
     tee,
+    top,
     verify,
     wait,
 )
@@ -102,6 +103,7 @@ COMMANDS: tuple[Command | Group, ...] = (
     check.check,
     status.status,
     lag.lag,
+    top.top,
     dashboard.open_dashboard,
     sources.GROUP,
     control.pause,

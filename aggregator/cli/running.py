@@ -33,15 +33,20 @@ class Absent:
     is_there: bool = False
 
 
-def ask_running(config: Config, path: str, kind: type[Document]) -> Document | Absent:
-    """What the running instance of this config answers to GET."""
+def ask_running(
+    config: Config, path: str, kind: type[Document], *, named: bool = True
+) -> Document | Absent:
+    """What the running instance of this config answers to GET.
+
+    Without `named`, the answer has no name of an aggregation that could be another one's.
+    """
     url = api_url(config.api)
     if url is None:
         return Absent(f"api.listen is {config.api.listen}, so no instance can be asked")
     try:
         answer = _get(config.api, Request(url + path))
         name = answer.get("name") if isinstance(answer, dict) else None
-        if name != config.name:
+        if named and name != config.name:
             other = f"aggregation '{name}'" if name else "something else"
             return Absent(f"{other} answers on {config.api.listen}, not '{config.name}'")
         return kind.model_validate(answer, context={"services": parts()})

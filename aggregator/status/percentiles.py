@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 SIZES = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 
@@ -20,6 +21,20 @@ def short_duration(seconds: float) -> str:
     if seconds < 0.9995:
         return f"{max(1, round(seconds * 1000))} ms"
     return f"{seconds:.1f} s" if seconds < 9.95 else duration(seconds)
+
+
+def exact_duration(seconds: float) -> str:
+    """The same by its two largest units: `85 ms`, `1.2 s`, `3 min 20 s`, `4 h 19 min`, `12 d`."""
+    if seconds < 9.95:
+        return short_duration(seconds)
+    whole = round(seconds)
+    at, large = next((at, whole // size) for at, (_, size) in enumerate(UNITS) if whole >= size)
+    text = f"{large} {UNITS[at][0]}"
+    if at + 1 == len(UNITS) or (at == 0 and large >= 10):
+        return text
+    unit, size = UNITS[at + 1]
+    small = whole % UNITS[at][1] // size
+    return f"{text} {small} {unit}" if small else text
 
 
 def size_text(size: int) -> str:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from aggregator.datapath.connector.reports import bucket_bounds
 from aggregator.status.percentiles import (
     duration,
+    exact_duration,
     longer_from,
     percentile,
     short_duration,
@@ -127,3 +128,21 @@ def test_the_first_percentile_without_a_bound_is_named(
     counts: tuple[int, ...], expected: int | None
 ) -> None:
     assert longer_from(counts, BOUNDS, (50, 95, 99)) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 s"),
+        (0.085, "85 ms"),
+        (1.24, "1.2 s"),
+        (42.4, "42 s"),
+        (180, "3 min"),
+        (200, "3 min 20 s"),
+        (15_557.538, "4 h 19 min"),
+        (90_000, "1 d 1 h"),
+        (1_040_000, "12 d"),
+    ],
+)
+def test_a_duration_by_its_two_largest_units(seconds: float, text: str) -> None:
+    assert exact_duration(seconds) == text

@@ -1,0 +1,103 @@
+"""`aggregator top`: the figures of a running instance in the terminal, each second."""
+
+import sys
+import threading
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from aggregator.cli.command import Call, command
+from aggregator.cli.render import Output, report, show
+from aggregator.cli.running import Absent, Document, ask_running
+from aggregator.cli.top_frame import WIDTH, TopDocuments, frame
+from aggregator.config.schema import Config
+from aggregator.model.errors import AggregatorError
+from aggregator.status.live_report import LiveHistory, LiveMoment
+from aggregator.status.overview import Overview
+
+FRAME_SECONDS = 1.0
+OVERVIEW_FRAMES = 5
+"""Frames from one overview to the next: it is made of every partition."""
+
+
+@command(
+    "aggregator top -c aggregator.yaml",
+    "aggregator top -c aggregator.yaml --once",
+    "aggregator top -o json | jq '.total.records_per_second'",
+)
+def top(
+    call: Call,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print one frame; so it does where no terminal is.")
+    ] = False,
+) -> None:
+    """Watch the running instance in the terminal, refreshed each second, until Ctrl-C.
+
+    Records and bytes per second, lag, age of records and the time that copying takes; a row for
+    each source with its last minutes; and what needs a person. With -o json, the live figures once.
+    """
+    config = call.config
+    if call.output is Output.JSON:
+        whole(config)
+        show(report(_answer(config, "/api/live", LiveMoment)), call.output)
+        return
+    answers = answers_of(config)
+    if once or not sys.stdout.isatty():
+        Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False).print(frame(answers))
+        return
+    _watch(config, answers)
+
+
+def answers_of(config: Config, known: Overview | None = None) -> TopDocuments:
+    """What the instance of this config says now; with a `known` overview, beside that.
+
+    AggregatorError when none answers, with the reason.
+    """
+    return TopDocuments(
+        known or whole(config),
+        _answer(config, "/api/live", LiveMoment),
+        _answer(config, "/api/live/history", LiveHistory),
+    )
+
+
+def whole(config: Config) -> Overview:
+    """The overview, which says that it is of this config. AggregatorError when none answers."""
+    found = ask_running(config, "/api/overview", Overview)
+    if isinstance(found, Absent):
+        raise _absent(found)
+    return found
+
+
+def _answer(config: Config, path: str, kind: type[Document]) -> Document:
+    found = ask_running(config, path, kind, named=False)
+    if isinstance(found, Absent):
+        raise _absent(found)
+    return found
+
+
+def _absent(found: Absent) -> AggregatorError:
+    if found.is_there:
+        return AggregatorError(f"there is nothing to watch yet: {found.reason}")
+    return AggregatorError(
+        f"there is nothing to watch: {found.reason}; start it with aggregator run, or name the "
+        "config that it was started with by -c"
+    )
+
+
+def _watch(config: Config, answers: TopDocuments) -> None:
+    """Frame after frame; where the instance gives no more answers, the last one and why."""
+    pause, frames = threading.Event(), 0
+    with Live(frame(answers), screen=True, auto_refresh=False) as live:
+        try:
+            while not pause.wait(FRAME_SECONDS):
+                frames += 1
+                known = answers.overview if frames % OVERVIEW_FRAMES else None
+                try:
+                    answers, problem = answers_of(config, known), ""
+                except AggregatorError as error:
+                    problem = str(error)
+                live.update(frame(answers, problem), refresh=True)
+        except KeyboardInterrupt:
+            return
