@@ -1,4 +1,4 @@
-"""A hub of several brokers loses one under load: what is sent again is counted, and there once."""
+"""A hub of several brokers loses one, or moves leaders: what is sent again is there once."""
 
 from __future__ import annotations
 
@@ -14,11 +14,17 @@ from aggregator.extras.embedded.cluster import EmbeddedCluster
 from aggregator.extras.embedded.topics import admin, create_topic
 from support.clusters import ClusterFactory
 from support.load import load
-from support.reading import SECONDS, wait_until_topic_has
+from support.reading import SECONDS, read_topic, wait_for, wait_until_topic_has
 from support.running import Run, make_config, run_in_background, source
 from support.verdict import assert_copied
+from support.whole_batches import LARGE, config_of, seen, whole_part
 
 METRIC = "aggregator_hub_producer_retries"
+ELECTING = {
+    "leader.imbalance.check.interval.seconds": "1",
+    "leader.imbalance.per.broker.percentage": "0",
+}
+"""Soon after a broker is back its partitions are led by it again."""
 PARKED = 500
 """So many records wait at the frozen broker before it dies: some are in requests that it has."""
 
@@ -71,3 +77,43 @@ def test_a_broker_that_dies_with_requests_in_it_has_its_records_sent_again(
     assert_copied(
         {"eu": (source_a.bootstrap_servers, unique)}, (hub.bootstrap_servers, unique), 2_000
     )
+
+
+def wait_until_first_replicas_lead(cluster: EmbeddedCluster, topic: str) -> None:
+    """The controller has them elected when they have all that the others have."""
+    kafka = admin(cluster.bootstrap_servers)
+
+    def lead() -> bool:
+        told = kafka.list_topics(topic, timeout=SECONDS).topics[topic].partitions
+        return all(it.leader == it.replicas[0] for it in told.values())
+
+    assert not lead(), "no leader has moved"
+    wait_for(lead, "the first replicas lead")
+
+
+@pytest.mark.timeout(600)
+def test_whole_batches_are_sent_again_when_leaders_move_and_a_broker_is_restarted(
+    source_a: EmbeddedCluster, cluster_factory: ClusterFactory, tmp_path: Path, unique: str
+) -> None:
+    hub = cluster_factory("three", brokers=3, config=ELECTING)
+    create_topic(source_a.bootstrap_servers, unique, partitions=3)
+    create_topic(hub.bootstrap_servers, unique, partitions=3, config={"min.insync.replicas": "2"})
+    config = config_of(hub, tmp_path / "state", {"eu": (source_a, unique)})
+    with run_in_background(config) as running:
+        with load([source_a], unique, per_second=3_000, size=200, client=LARGE):
+            has = wait_until_topic_has(hub.bootstrap_servers, unique, 5_000)
+            leader = leader_of(hub, unique)
+            leader.stop()
+            has = wait_until_topic_has(hub.bootstrap_servers, unique, has + 5_000)
+            leader.start()
+            wait_until_first_replicas_lead(hub, unique)
+            has = wait_until_topic_has(hub.bootstrap_servers, unique, has + 5_000)
+            leader_of(hub, unique).kill()
+            wait_until_topic_has(hub.bootstrap_servers, unique, has + 5_000)
+        running.wait_for(lambda: lag(running) == 0, "all is copied")
+        assert sent_again(running) > 0
+        # The same producer has sent them: the hub did not have to be read.
+        assert "lane_failed" not in running.kinds()
+    found = read_topic(hub.bootstrap_servers, unique)
+    assert seen(found) == seen(read_topic(source_a.bootstrap_servers, unique))
+    assert whole_part(found) > 0.3

@@ -22,10 +22,12 @@ from aggregator.model.values import Discovery, TopicPartition
 from aggregator.plan.lanes.producer import EXPIRY
 from aggregator.plan.plan import make_plan
 from support.clusters import ClusterFactory
+from support.load import load
 from support.proxied import ProxiedCluster
-from support.reading import wait_for
+from support.reading import read_topic, wait_for
 from support.running import make_config, run_in_background, source
 from support.verdict import assert_copied
+from support.whole_batches import LARGE, config_of, seen, whole_part
 
 THREE_DAYS_MS = 3 * 86_400_000
 FORGETFUL = {"producer.id.expiration.check.interval.ms": "1000"}
@@ -98,6 +100,42 @@ def test_old_records_whose_answer_is_lost_are_not_written_twice(
                 proxy.heal()
         running.wait_for(lambda: running.status.sources[0].lag == 0, "all is copied")
     assert_copied({"eu": (source_a.bootstrap_servers, unique)}, (hub.admin_servers, unique), 3_000)
+
+
+@pytest.mark.timeout(600)
+def test_whole_batches_whose_answer_is_lost_are_sent_again_and_there_once(
+    source_a: EmbeddedCluster, hub: ProxiedCluster, tmp_path: Path, unique: str
+) -> None:
+    create_topic(source_a.bootstrap_servers, unique, partitions=PARTITIONS)
+    create_topic(hub.admin_servers, unique, partitions=PARTITIONS)
+    config = config_of(hub, tmp_path / "state", {"eu": (source_a, unique)})
+
+    def held() -> int:
+        return sum(end_offsets(hub.admin_servers, unique).values())
+
+    def wait_for_more(count: int) -> None:
+        before = held()
+        wait_for(lambda: held() > before + count, f"{count} more come to the hub")
+
+    (proxy,) = hub.proxies
+    with run_in_background(config) as running:
+
+        def lag() -> int | None:
+            return running.status.sources[0].lag
+
+        with load([source_a], unique, per_second=3_000, size=200, client=LARGE):
+            for _ in range(CUTS):
+                wait_for_more(4_000)
+                proxy.mute()
+                # By then each task waits for the answer to a batch that is written.
+                running.wait_for(lambda: (lag() or 0) > 5_000, "records wait")
+                proxy.heal()
+        running.wait_for(lambda: lag() == 0, "all is copied")
+        assert running.status.sources[0].retried > 0
+        assert "lane_failed" not in running.kinds()
+    found = read_topic(hub.admin_servers, unique)
+    assert seen(found) == seen(read_topic(source_a.bootstrap_servers, unique))
+    assert whole_part(found) > 0.5
 
 
 def test_a_quarantined_record_is_not_sent_again_when_its_answer_is_lost(

@@ -25,6 +25,7 @@ import org.apache.kafka.common.errors.InvalidTimestampException;
 import org.apache.kafka.common.errors.NetworkException;
 import org.apache.kafka.common.errors.NotEnoughReplicasAfterAppendException;
 import org.apache.kafka.common.errors.NotEnoughReplicasException;
+import org.apache.kafka.common.errors.OutOfOrderSequenceException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.junit.jupiter.api.Test;
@@ -82,6 +83,7 @@ class HubWriterTest {
     }
 
     private Mock usual = new Mock();
+    private Mock numbered = new Mock();
     private Mock careful = new Mock();
     private final AtomicInteger wakes = new AtomicInteger();
     private final List<String> arrived = new ArrayList<>();
@@ -92,6 +94,10 @@ class HubWriterTest {
     private Producer<byte[], byte[]> open(Map<String, String> settings) {
         if (settings.get("client.id").equals("careful")) {
             return careful;
+        }
+        if (settings.get("client.id").equals("numbered")) {
+            numbered = numbered.closed() ? new Mock() : numbered;
+            return numbered;
         }
         if (usual.closed()) {
             usual = new Mock();
@@ -119,6 +125,14 @@ class HubWriterTest {
     }
 
     private void send(int place, String value, long timestamp, int part) {
+        send(place, value, timestamp, part, false);
+    }
+
+    private void sendNumbered(int place, String value) {
+        send(place, value, NOW, 0, true);
+    }
+
+    private void send(int place, String value, long timestamp, int part, boolean isNumbered) {
         byte[] bytes = value.getBytes();
         ProducerRecord<byte[], byte[]> record =
             new ProducerRecord<>("hub.orders", place, timestamp, null, bytes);
@@ -134,7 +148,31 @@ class HubWriterTest {
             }
         };
         sent.parts.set(part);
-        writer.send(place, new HubWriter.RecordLoad(record, BYTES), timestamp, sent);
+        HubWriter.Load load = new HubWriter.RecordLoad(record, BYTES);
+        writer.send(place, isNumbered ? new Numbered(load) : load, timestamp, sent);
+    }
+
+    /** A load as a batch that is copied as it is. */
+    private record Numbered(HubWriter.Load of) implements HubWriter.Load {
+        @Override
+        public int bytes() {
+            return of.bytes();
+        }
+
+        @Override
+        public boolean isNumbered() {
+            return true;
+        }
+
+        @Override
+        public boolean isOfProducersBuffer() {
+            return true;
+        }
+
+        @Override
+        public void handTo(Producer<byte[], byte[]> producer, HubWriter.Sent sent) {
+            of.handTo(producer, sent);
+        }
     }
 
     private void send(int place, String value) {
@@ -197,6 +235,83 @@ class HubWriterTest {
         writer.tick();
         assertTrue(careful.closed());
         assertNull(writer.failure());
+    }
+
+    @Test
+    void whatHasNumbersGoesByAProducerOfItsOwnWhenNothingOfItsPlaceIsOnItsWay() {
+        send(0, "a");
+        sendNumbered(0, "n1");
+        sendNumbered(0, "n2");
+        send(0, "b");
+        assertEquals(List.of("a"), usual.values());
+        assertTrue(numbered.values().isEmpty());
+        usual.completeNext();
+        writer.look(NOW);
+        // The second need not wait: there is one request at a time.
+        assertEquals(List.of("n1", "n2"), numbered.values());
+        numbered.completeNext();
+        writer.look(NOW);
+        assertEquals(List.of("a"), usual.values());
+        numbered.completeNext();
+        writer.look(NOW);
+        assertEquals(List.of("a", "b"), usual.values());
+        assertTrue(careful.values().isEmpty());
+        sendNumbered(1, "n3");
+        assertEquals(List.of("n1", "n2", "n3"), numbered.values());
+    }
+
+    @Test
+    void whatHasNumbersAndIsOldIsNotSentTwice() {
+        send(0, "old", 0, 0, true);
+        sendNumbered(0, "n");
+        careful.completeNext();
+        writer.look(NOW);
+        assertEquals(List.of("old", "n"), careful.values());
+        assertTrue(numbered.values().isEmpty());
+        careful.errorNext(new NetworkException("Disconnected from node 1"));
+        assertInstanceOf(HubWriter.NoAnswer.class, writer.failure());
+    }
+
+    @Test
+    void numbersThatTheHubRefusesEndItBeforeAnythingElseIsSent() {
+        sendNumbered(0, "n1");
+        sendNumbered(0, "n2");
+        numbered.errorNext(new OutOfOrderSequenceException("n1 is not next"));
+        assertInstanceOf(OutOfOrderSequenceException.class, writer.failure());
+        assertTrue(numbered.closed());
+        assertFalse(usual.closed());
+        writer.close();
+        assertTrue(usual.closed());
+    }
+
+    @Test
+    void whatHasNumbersAndIsStuckIsLeftAndAllElseGoesByAnotherProducer() {
+        sendNumbered(0, "n1");
+        send(1, "a", NOW, 8);
+        usual.completeNext();
+        writer.look(NOW);
+        writer.tick();
+        Mock before = numbered;
+        assertTrue(retriedFor(50).getMessage().contains("hub.orders-0"));
+        assertEquals(41, writer.retried());
+        BitSet part = BitSet.valueOf(new long[] {1});
+        assertEquals(part, writer.drain());
+        writer.leave(part).forEach(HubWriter.Sent::lost);
+        assertEquals(List.of("n1"), lost);
+        assertTrue(before.closed());
+        assertEquals(41, writer.retried());
+        assertNull(writer.failure());
+        sendNumbered(2, "n2");
+        assertEquals(List.of("n2"), numbered.values());
+    }
+
+    private HubWriter.Stuck retriedFor(int seconds) {
+        HubWriter.Stuck stuck = null;
+        for (int i = 0; i < seconds && stuck == null; i++) {
+            numbered.retried++;
+            stuck = tickFor(1, false);
+        }
+        return stuck;
     }
 
     @Test

@@ -56,6 +56,7 @@ final class Specs {
             "'cluster_id': 'an-id', 'plain': true, 'consumer': {}, 'tasks': [[" + numbers
                 + "]], 'partitions': [" + part + numbers.replace(", ", "}, " + part) + "}]}");
         usual.forEach(lane.putObject("producer")::put);
+        lane.putObject("numbered").put("client.id", "numbered");
         careful.forEach(lane.putObject("careful")::put);
         lane.put("fresh_ms", freshMs);
         return new TaskSpec(lane, 0, 0);
@@ -67,7 +68,7 @@ final class Specs {
             "'cluster_id': 'an-id', 'plain': true, 'consumer': {}, 'tasks': [[0]], 'partitions':"
             + " [{'route': 0, " + part + "}]}";
         ObjectNode lane = (ObjectNode) lane("source_partition", own);
-        lane.putObject("careful").put("retries", "0");
+        lane.putObject("numbered").put("enable.idempotence", "false");
         ObjectNode route = (ObjectNode) lane.get("routes").get(0);
         route.put("batch_bytes", batchBytes).set("limits", json("{" + limits + "}"));
         return new TaskSpec(lane, 1, 0);

@@ -102,9 +102,10 @@ def test_the_shape_of_a_spec() -> None:
 
 
 def test_a_hub_that_forgets_producers_has_a_careful_one_beside_the_other() -> None:
-    clients = replace(CLIENTS, careful={"retries": "0"}, fresh_ms=5)
+    clients = replace(CLIENTS, careful={"retries": "0"}, numbered={"retries": "7"}, fresh_ms=5)
     spec = json.loads(rendered(clients=clients))
     assert (spec["careful"], spec["fresh_ms"]) == ({"retries": "0"}, 5)
+    assert spec["numbered"] == {"retries": "7"}
 
 
 def test_partitions_stand_in_the_order_of_the_tasks_which_number_them() -> None:

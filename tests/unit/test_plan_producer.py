@@ -1,4 +1,4 @@
-"""The settings of a task's two producers, for hubs that remember producers for some time."""
+"""The settings of a task's producers, for hubs that remember producers for some time."""
 
 from __future__ import annotations
 
@@ -41,6 +41,17 @@ def test_the_careful_producer_sends_nothing_again_and_one_request_at_a_time() ->
     assert careful["retries"] == "0"
     assert careful["max.in.flight.requests.per.connection"] == "1"
     assert careful["request.timeout.ms"] == "300000"
+
+
+def test_the_numbered_producer_sends_again_as_the_usual_one_and_one_request_at_a_time() -> None:
+    for expiry in (EXPIRY_MS, 60_000):
+        found = hub_producers(USUAL, expiry)
+        assert found.numbered == {
+            **found.usual,
+            "enable.idempotence": "false",
+            "max.in.flight.requests.per.connection": "1",
+        }
+        assert "retries" not in found.numbered
 
 
 def test_a_shorter_timeout_of_the_user_stays_and_bounds_a_careful_request() -> None:

@@ -15,15 +15,14 @@ import org.apache.kafka.common.errors.NotEnoughReplicasException;
  * nothing is behind its first record, which can go again when too few replicas had refused it.
  */
 final class HubPlace {
-    record Held(HubWriter.Load load, HubWriter.Sent sent, int bytes) {}
+    record Held(HubWriter.Load load, HubWriter.Sent sent, int bytes, HubWriter.Way way) {}
 
     final ArrayDeque<Held> held = new ArrayDeque<>();
     volatile boolean holds;
     long heldBytes;
-    /** Whether its next record goes by the careful producer, and which had the last one. */
-    boolean wanted;
-    volatile boolean careful;
-    long oldAt;
+    /** Until when all of it goes by the careful producer, and which producer had the last one. */
+    long carefulUntil;
+    volatile HubWriter.Way way = HubWriter.Way.USUAL;
     /** Whether the hub has taken something of the producer that had the last one. */
     volatile boolean known;
     private Held first;
@@ -51,16 +50,17 @@ final class HubPlace {
         return given - acknowledged.get();
     }
 
-    /** Whether its next record may be handed over; then it is by the producer that is wanted. */
-    boolean mayGo() {
-        if (careful == wanted && known) {
+    /** Whether its next load may be handed over by this producer, which then has the place. */
+    boolean mayGo(HubWriter.Way next) {
+        if (way == next && known) {
             return true;
         }
         if (underWay() > 0) {
             return false;
         }
-        careful = wanted;
-        known = false;
+        way = next;
+        // With one request at a time no second one can overtake the first.
+        known = next == HubWriter.Way.NUMBERED;
         return true;
     }
 
@@ -68,7 +68,7 @@ final class HubPlace {
     void gives(HubWriter.Load load, HubWriter.Sent sent, int bytes) {
         given += bytes;
         if (!known) {
-            first = new Held(load, sent, bytes);
+            first = new Held(load, sent, bytes, way);
         }
     }
 
@@ -95,7 +95,8 @@ final class HubPlace {
      * nothing is under way that would come before it.
      */
     boolean mayGoAgain(Exception error) {
-        boolean again = careful && !known && error instanceof NotEnoughReplicasException;
+        boolean isFirst = way == HubWriter.Way.CAREFUL && !known;
+        boolean again = isFirst && error instanceof NotEnoughReplicasException;
         if (again) {
             refusal = error.getMessage();
         }

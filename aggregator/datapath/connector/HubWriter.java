@@ -1,6 +1,7 @@
 package aggregator.connector;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
@@ -22,10 +23,12 @@ import org.slf4j.LoggerFactory;
  * All that a task writes to the hub with: its producers, and the room that they have.
  *
  * <p>The usual producer sends again what got no answer, and the hub knows it again by its sequence
- * number. For records with old timestamps the hub forgets these numbers, so they go by a second
- * one, the careful, that never sends anything twice: without an answer it fails, and the hub is
- * read. A place changes from one to the other when nothing of it is on its way. What may go of it,
- * and what is held here, in order, until it may: see {@link HubPlace}.
+ * number. So it does batches that have numbers of their own; the numbered producer, which gives
+ * none, sends them again, with one request at a time for their order. For records with old
+ * timestamps the hub forgets these numbers, so they go by a third one, the careful, that never
+ * sends anything twice: without an answer it fails, and the hub is read. A place changes from one
+ * to another when nothing of it is on its way. What may go of it, and what is held here, in order,
+ * until it may: see {@link HubPlace}.
  *
  * <p>A place of which the hub takes nothing is left alone: when all else has its answers, its
  * producer is closed, and others go by a new one. What was under way there is lost, and the source
@@ -63,6 +66,9 @@ final class HubWriter {
         }
     }
 
+    /** By which producer a load goes. */
+    enum Way { USUAL, NUMBERED, CAREFUL }
+
     /** Makes a producer. */
     interface Producers {
         Producer<byte[], byte[]> open(Map<String, String> settings);
@@ -72,7 +78,7 @@ final class HubWriter {
     interface Load {
         int bytes();
 
-        /** Whether only a producer without numbers of its own may send it, as the careful is. */
+        /** Whether it has a producer's numbers, in which case only one that gives none sends it. */
         default boolean isNumbered() {
             return false;
         }
@@ -183,14 +189,16 @@ final class HubWriter {
     private volatile Producer<byte[], byte[]> usual;
     private Metric retries;
     private Metric usualFree;
+    private volatile Producer<byte[], byte[]> numbered;
+    private Metric numberedRetries;
     private volatile Producer<byte[], byte[]> careful;
     private Metric carefulFree;
     private long now;
     private long oldBefore;
     private long free;
     private long heldBytes;
-    private double retried;
-    /** Of the usual producers before this one. */
+    private long retried;
+    /** Of the producers before these. */
     private long retriedBefore;
     /** The producer that was closed last for what the hub did not take. */
     private volatile Producer<byte[], byte[]> left;
@@ -220,10 +228,9 @@ final class HubWriter {
         Producer<byte[], byte[]> made = producers.open(spec.producer);
         TopicsAhead.learn(made, spec.hubTopics());
         synchronized (this) {
-            retriedBefore = retries == null ? 0 : retried();
+            retriedBefore += count(retries);
             retries = metric(made, "record-retry-total");
         }
-        retried = 0;
         usualFree = metric(made, "buffer-available-bytes");
         usual = made;
     }
@@ -252,7 +259,11 @@ final class HubWriter {
 
     /** Records that the hub answered with an error and that were sent again, as Kafka counts. */
     synchronized long retried() {
-        return retriedBefore + ((Number) retries.metricValue()).longValue();
+        return retriedBefore + count(retries) + count(numberedRetries);
+    }
+
+    private static long count(Metric metric) {
+        return metric == null ? 0 : ((Number) metric.metricValue()).longValue();
     }
 
     /** Takes the time, a few times a second at least, and hands over what has waited. */
@@ -265,7 +276,7 @@ final class HubWriter {
 
     /** Looks at each place, about twice a second; one that is stuck, null when none is. */
     Stuck tick() {
-        double total = ((Number) retries.metricValue()).doubleValue();
+        long total = retried();
         if (total > retried) {
             retried = total;
             rises++;
@@ -352,8 +363,9 @@ final class HubWriter {
      * more is sent of these source partitions; returns all that may or may not have arrived.
      */
     List<Sent> leave(BitSet parts) {
-        closeBroken(false);
-        closeBroken(true);
+        for (Way way : Way.values()) {
+            closeBroken(way);
+        }
         List<Sent> gone = new ArrayList<>();
         for (Sent each = lost.poll(); each != null; each = lost.poll()) {
             gone.add(each);
@@ -373,32 +385,38 @@ final class HubWriter {
         return gone;
     }
 
-    private void closeBroken(boolean old) {
+    private void closeBroken(Way way) {
         boolean broken = false;
         for (HubPlace place : places) {
-            broken |= place.broken && place.careful == old;
+            broken |= place.broken && place.way == way;
         }
         if (!broken) {
             return;
         }
-        closeOnce(old ? careful : usual);
+        closeOnce(producer(way));
         for (HubPlace place : places) {
-            if (place.careful == old && place.underWay() == 0) {
+            if (place.way == way && place.underWay() == 0) {
                 // To the next one it is new.
                 place.known = false;
             }
         }
-        if (old) {
-            careful = null;
-        } else {
-            openUsual();
+        switch (way) {
+            case USUAL -> openUsual();
+            case NUMBERED -> forgetNumbered();
+            case CAREFUL -> careful = null;
         }
+    }
+
+    private synchronized void forgetNumbered() {
+        retriedBefore += count(numberedRetries);
+        numberedRetries = null;
+        numbered = null;
     }
 
     /** By the thread that had the answer; see `failed`. */
     private void lose(Sent sent) {
         lost.add(sent);
-        closeOnce(sent.place.careful ? careful : usual);
+        closeOnce(producer(sent.place.way));
     }
 
     /** What it had under way comes back by this, each time with an error. */
@@ -418,10 +436,8 @@ final class HubWriter {
     private void becomeUsual() {
         boolean needed = false;
         for (HubPlace place : places) {
-            if (place.wanted && place.held.isEmpty() && now - place.oldAt > CAREFUL_MS) {
-                place.wanted = false;
-            }
-            needed |= place.wanted || (place.careful && place.underWay() > 0);
+            boolean isCareful = place.way == Way.CAREFUL && place.underWay() > 0;
+            needed |= isCareful || !place.held.isEmpty() || now <= place.carefulUntil;
         }
         if (!needed) {
             close(careful);
@@ -480,17 +496,14 @@ final class HubWriter {
     /** Sends it, or holds it until that may be. `timestamp` is below 0 where it has none. */
     void send(int number, Load load, long timestamp, Sent sent) {
         HubPlace place = places[number];
-        if (load.isNumbered() || (timestamp < 0 ? now : timestamp) < oldBefore) {
-            place.wanted = true;
-            place.oldAt = now;
-        }
+        Way way = wayOf(place, load, timestamp);
         sent.writer = this;
         sent.place = place;
         int bytes = load.bytes();
         sent.bytes = bytes;
         sent.isBesideBuffer = !load.isOfProducersBuffer();
         place.parts.or(sent.parts);
-        if (place.held.isEmpty() && place.mayGo()) {
+        if (place.held.isEmpty() && place.mayGo(way)) {
             give(place, load, sent);
             return;
         }
@@ -498,9 +511,19 @@ final class HubWriter {
             place.holds = true;
             holding.add(place);
         }
-        place.held.add(new HubPlace.Held(load, sent, bytes));
+        place.held.add(new HubPlace.Held(load, sent, bytes, way));
         place.heldBytes += bytes;
         heldBytes += bytes;
+    }
+
+    private Way wayOf(HubPlace place, Load load, long timestamp) {
+        if ((timestamp < 0 ? now : timestamp) < oldBefore) {
+            place.carefulUntil = now + CAREFUL_MS;
+        }
+        if (now <= place.carefulUntil) {
+            return Way.CAREFUL;
+        }
+        return load.isNumbered() ? Way.NUMBERED : Way.USUAL;
     }
 
     /** Hands over what may go by now. */
@@ -521,7 +544,7 @@ final class HubWriter {
         }
         for (int i = holding.size() - 1; i >= 0 && failure == null; i--) {
             HubPlace place = holding.get(i);
-            while (!place.held.isEmpty() && place.mayGo()) {
+            while (!place.held.isEmpty() && place.mayGo(place.held.peek().way())) {
                 HubPlace.Held next = place.held.poll();
                 place.heldBytes -= next.bytes();
                 heldBytes -= next.bytes();
@@ -539,11 +562,9 @@ final class HubWriter {
         if (failure == null) {
             failure = new IllegalStateException("the task is closed");
         }
-        try {
-            close(usual);
-        } finally {
-            if (careful != null) {
-                close(careful);
+        for (Producer<byte[], byte[]> each : Arrays.asList(usual, numbered, careful)) {
+            if (each != null) {
+                close(each);
             }
         }
     }
@@ -552,7 +573,12 @@ final class HubWriter {
         throwFailure();
         free -= sent.bytes;
         place.gives(load, sent, sent.bytes);
-        send(place.careful ? careful() : usual, load, sent);
+        Producer<byte[], byte[]> producer = switch (place.way) {
+            case USUAL -> usual;
+            case NUMBERED -> numbered();
+            case CAREFUL -> careful();
+        };
+        send(producer, load, sent);
     }
 
     private void send(Producer<byte[], byte[]> producer, Load load, Sent sent) {
@@ -566,6 +592,26 @@ final class HubWriter {
             throwFailure();
             throw error;
         }
+    }
+
+    /** The one that is open; null where there is none. */
+    private Producer<byte[], byte[]> producer(Way way) {
+        return switch (way) {
+            case USUAL -> usual;
+            case NUMBERED -> numbered;
+            case CAREFUL -> careful;
+        };
+    }
+
+    private Producer<byte[], byte[]> numbered() {
+        if (numbered == null) {
+            Producer<byte[], byte[]> made = producers.open(spec.numbered);
+            synchronized (this) {
+                numberedRetries = metric(made, "record-retry-total");
+            }
+            numbered = made;
+        }
+        return numbered;
     }
 
     private Producer<byte[], byte[]> careful() {
@@ -585,10 +631,11 @@ final class HubWriter {
             if (failure != null) {
                 return;
             }
-            boolean soon = place != null && place.careful && error instanceof RetriableException;
-            failure = soon ? new NoAnswer(error) : error;
+            boolean isCareful = place != null && place.way == Way.CAREFUL;
+            failure =
+                isCareful && error instanceof RetriableException ? new NoAnswer(error) : error;
         }
-        close(place != null && place.careful ? careful : usual);
+        close(place == null ? usual : producer(place.way));
         wake.run();
     }
 
@@ -621,12 +668,12 @@ final class HubWriter {
     private boolean isStuck(HubPlace place) {
         long limit = limitMs(place);
         return failure == null && now - place.waitsFrom > limit
-            && (place.careful ? place.refusal() != null
-                              : (rises - place.rises) * STUCK_RISE_MS > limit);
+            && (place.way == Way.CAREFUL ? place.refusal() != null
+                                         : (rises - place.rises) * STUCK_RISE_MS > limit);
     }
 
     private long limitMs(HubPlace place) {
-        return place.known && !place.careful ? stuckMs : unknownMs;
+        return place.known && place.way != Way.CAREFUL ? stuckMs : unknownMs;
     }
 
     private Stuck stuck(int at) {

@@ -137,6 +137,8 @@ final class TaskSpec implements Serializable {
     final String clusterId;
     final Map<String, String> consumer;
     final Map<String, String> producer;
+    /** Of the producer for batches that have numbers of a producer, and are not as old as these. */
+    final Map<String, String> numbered;
     /** Of the producer for records whose age may be more than `freshMs` when they are sent. */
     final Map<String, String> careful;
     final long freshMs;
@@ -174,6 +176,7 @@ final class TaskSpec implements Serializable {
         objects = !isBytes ? "stream.path is objects" : plain ? "" : "a transform reads them";
         consumer = texts(own.get("consumer"));
         producer = texts(lane.get("producer"));
+        numbered = texts(lane.path("numbered"));
         careful = texts(lane.path("careful"));
         freshMs = lane.path("fresh_ms").asLong(Long.MAX_VALUE);
         lane.path("recompressed").forEach(topic -> recompressed.add(topic.asText()));

@@ -65,7 +65,7 @@ final class WholeBatches implements Passing {
         parts = new Part[spec.parts.size()];
         for (int i = 0; i < parts.length; i++) {
             TaskSpec.Part part = spec.parts.get(i);
-            if (part.route.batchBytes > 0 && !spec.careful.isEmpty()) {
+            if (part.route.batchBytes > 0 && !spec.numbered.isEmpty()) {
                 long name = PassedOrigin.name(spec.cluster, part.topic, part.partition);
                 parts[i] = new Part(name, clock.nanos());
             }

@@ -42,7 +42,8 @@ class Clients:
 
     `cluster_ids` say which cluster the consumers of a source have to find, by its alias: nothing is
     read of another one. `careful` are the settings of the producer for records that are older than
-    `fresh_ms` when they are sent; without one there are none. `path` is how records that no
+    `fresh_ms` when they are sent; without one there are none. `numbered` are those of the producer
+    for batches that are copied as they are and are not that old. `path` is how records that no
     transform reads are copied: from batch to batch as bytes, or as objects. `recompressed` are the
     hub topics whose brokers compress again what they are sent, and weigh what comes of that.
     """
@@ -51,6 +52,7 @@ class Clients:
     producer: Mapping[str, str]
     cluster_ids: Mapping[str, str]
     careful: Mapping[str, str] = field(default_factory=dict)
+    numbered: Mapping[str, str] = field(default_factory=dict)
     fresh_ms: int | None = None
     path: Literal["bytes", "objects"] = "objects"
     recompressed: frozenset[str] = frozenset()
@@ -135,7 +137,11 @@ def _producers(clients: Clients) -> dict[str, Any]:
         "recompressed": sorted(clients.recompressed),
     }
     if clients.fresh_ms is not None:
-        found |= {"careful": dict(clients.careful), "fresh_ms": clients.fresh_ms}
+        found |= {
+            "careful": dict(clients.careful),
+            "numbered": dict(clients.numbered),
+            "fresh_ms": clients.fresh_ms,
+        }
     return found
 
 

@@ -53,6 +53,7 @@ def lane_settings(
             },
             producer=producers.usual,
             careful=producers.careful,
+            numbered=producers.numbered,
             fresh_ms=producers.fresh_ms,
             path=config.stream.path,
             recompressed=recompressed(

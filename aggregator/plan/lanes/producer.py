@@ -70,41 +70,44 @@ def hub_producer(
 
 @dataclass(frozen=True, slots=True)
 class HubProducers:
-    """Settings of a task's two producers.
+    """Settings of a task's producers.
 
     The usual one has the records whose timestamp is at most `fresh_ms` ago; none when that is 0.
+    Batches that are copied as they are have the numbered one in its place.
     """
 
     usual: dict[str, str]
+    numbered: dict[str, str]
     careful: dict[str, str]
     fresh_ms: int
 
 
 def hub_producers(producer: Mapping[str, str], expiry_ms: int | None) -> HubProducers:
-    """Both producers, from the settings of one, for a hub with this `expiry_ms` of producer ids.
+    """The producers, from the settings of one, for a hub with this `expiry_ms` of producer ids.
 
     A broker forgets a producer when that time has gone by since the timestamp of its last record,
     and we keep those of the sources. What is sent again then is written twice. So of the time
     that is left of it, less what clocks may differ by, half may be a record's age, and half the
     time until the usual producer gives up. The careful one never sends anything again, so it has
-    no numbers that could be forgotten; with one request at a time its order needs none.
+    no numbers that could be forgotten; with one request at a time its order needs none. The
+    numbered one sends again as the usual one does; the numbers are in the batches that it has.
     """
     expiry = EXPIRY_MS if expiry_ms is None else expiry_ms
     half = (expiry - min(CLOCKS_MS, expiry // 4)) // 2
     linger = int(producer.get("linger.ms", "0"))
     request = int(producer.get("request.timeout.ms", REQUEST_TIMEOUT_MS))
     delivery = int(producer.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS))
+    one_by_one = {"enable.idempotence": "false", "max.in.flight.requests.per.connection": "1"}
     careful = {
         **producer,
-        "enable.idempotence": "false",
+        **one_by_one,
         "retries": "0",
-        "max.in.flight.requests.per.connection": "1",
         "request.timeout.ms": str(max(request, min(CAREFUL_REQUEST_MS, delivery - linger))),
     }
     if half < linger + request:
-        return HubProducers(dict(producer), careful, 0)
+        return HubProducers(dict(producer), {**producer, **one_by_one}, careful, 0)
     usual = {**producer, "delivery.timeout.ms": str(min(delivery, half))}
-    return HubProducers(usual, careful, half)
+    return HubProducers(usual, {**usual, **one_by_one}, careful, half)
 
 
 def recompressed(hub_topics: Iterable[TopicFacts], codec: str) -> frozenset[str]:
