@@ -18,9 +18,14 @@ import org.apache.kafka.common.TopicPartition;
  * What a consumer of the hub polls, with the origin of records whose batch was copied as it is:
  * these have none of their own, and Kafka's consumer does not show the headers of batches. Used by
  * the thread that polls.
+ *
+ * <p>With another kafka-clients than the pinned one these headers cannot be reached. Then a record
+ * without an origin is refused: passed over as one of others, it would be copied a second time.
  */
 final class HubRecords {
     private final Consumer<byte[], byte[]> consumer;
+    private final PassedOrigins origins;
+    private final String misfit;
     /** Null where records come as the consumer has them. */
     private final Fetched.Bytes fetched;
     /** A batch that cannot be read, behind what was returned. */
@@ -28,13 +33,20 @@ final class HubRecords {
 
     /** For a consumer that has polled nothing yet; null for origins that are not wanted. */
     HubRecords(Consumer<byte[], byte[]> consumer, PassedOrigins origins) {
+        this(consumer, origins, KafkaShape.misfit());
+    }
+
+    /** `misfit`: why batches cannot be reached, as {@link KafkaShape#misfit} says it. */
+    HubRecords(Consumer<byte[], byte[]> consumer, PassedOrigins origins, String misfit) {
         this.consumer = consumer;
+        this.origins = origins;
+        this.misfit = misfit;
         try {
-            fetched = origins == null || !KafkaShape.misfit().isEmpty()
+            fetched = origins == null || !misfit.isEmpty()
                 ? null
                 : new Fetched.Bytes(BatchCollector.into(consumer), origins);
         } catch (ReflectiveOperationException another) {
-            throw new IllegalStateException(KafkaShape.misfit(), another);
+            throw new IllegalStateException(another);
         }
     }
 
@@ -43,6 +55,7 @@ final class HubRecords {
         throwDamaged();
         ConsumerRecords<byte[], byte[]> polled = consumer.poll(timeout);
         if (fetched == null) {
+            refuse(polled);
             return polled;
         }
         Map<TopicPartition, List<ConsumerRecord<byte[], byte[]>>> all = new LinkedHashMap<>();
@@ -65,6 +78,21 @@ final class HubRecords {
             throwDamaged();
         }
         return new ConsumerRecords<>(all);
+    }
+
+    private void refuse(ConsumerRecords<byte[], byte[]> polled) {
+        if (origins == null) {
+            return;
+        }
+        for (ConsumerRecord<byte[], byte[]> record : polled) {
+            if (origins.mayHave(record.headers())) {
+                throw new IllegalStateException(
+                    record.topic() + "-" + record.partition() + "@" + record.offset()
+                    + " has no origin in its headers. Its batch may have been copied as it is"
+                    + " (topics.copy_as: batches), which cannot be read: " + misfit
+                    + ". Remove the other kafka-clients from the class path, as of spark.jars");
+            }
+        }
     }
 
     private void throwDamaged() {

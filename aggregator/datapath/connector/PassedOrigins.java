@@ -5,6 +5,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
 
 /**
@@ -14,6 +15,8 @@ import org.apache.kafka.common.header.Headers;
  */
 final class PassedOrigins {
     private static final byte[] SEVERAL = {};
+    /** What all headers of a note about a quarantined record begin with; it has no origin. */
+    private static final String NOTE = "quarantine.";
 
     private final String header;
     private final Map<Long, byte[]> places = new HashMap<>();
@@ -60,6 +63,17 @@ final class PassedOrigins {
             long first = PassedOrigin.offset(at.producerEpoch, at.sequence);
             headers.add(header, Origin.digits(place, first + at.offset - at.baseOffset));
         }
+    }
+
+    /** Whether the origin of a record with these headers may be in its batch: none is in them. */
+    boolean mayHave(Headers headers) {
+        for (Header each : headers) {
+            String key = each.key();
+            if (key.equals(header) || key.startsWith(header + ".") || key.startsWith(NOTE)) {
+                return false;
+            }
+        }
+        return true;
     }
 
     private byte[] found(long producerId) {
