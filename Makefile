@@ -46,7 +46,7 @@ COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup connector demo bench faults test test-fast test-unit test-spark
+.PHONY: help setup connector demo demo-live bench faults test test-fast test-unit test-spark
 .PHONY: test-integration test-long test-image
 .PHONY: check lint format docs screenshots notebooks lock clean
 
@@ -57,6 +57,9 @@ setup: connector ## Make .venv with everything that is needed, exactly as locked
 
 demo: connector ## Two source clusters, a hub, live records, and a check of what arrived
 	$(BIN)/aggregator demo $(DEMO_ARGS)
+
+demo-live: connector ## A world to play with until Ctrl-C: three sources, and one of them breaks
+	$(BIN)/aggregator demo --keep $(DEMO_ARGS)
 
 bench: connector ## The same records through MirrorMaker 2 and this project, compared
 	$(BIN)/python -m bench $(BENCH_ARGS)
@@ -107,9 +110,9 @@ format: $(STAMP) ## Format the code and apply the linter's fixes
 docs: $(STAMP) ## Write the generated pages of docs/
 	$(BIN)/python docs/generate.py
 
-screenshots: connector ## Take the pictures of docs/images in a real Chromium
+screenshots: connector ## Take the pictures of docs/images, in a real Chromium and of a terminal
 	AGGREGATOR_SCREENSHOTS=docs/images $(BIN)/pytest -q tests/integration/test_dashboard.py \
-		-k many_sources
+		tests/integration/test_demo.py -k "many_sources or kept"
 
 notebooks: connector ## Run the notebooks on real clusters, and write their pages in docs/
 	rm -f docs/notebooks/*

@@ -1,10 +1,14 @@
-"""`aggregator demo`: two sources, a hub, live records, and a count of what arrived."""
+"""`aggregator demo`: sources, a hub, live records, and a count of them, or a world to play with."""
 
+import os
+import shutil
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
 
@@ -12,12 +16,26 @@ import typer
 
 from aggregator.cli.command import Call, command
 from aggregator.cli.demo_view import DemoView, LineView, LiveView
+from aggregator.cli.options import duration
 from aggregator.cli.render import Report, Table, show
-from aggregator.cli.signals import SIGNAL_SECONDS
-from aggregator.extras.demo.demo import Demo, DemoOutcome, Options
+from aggregator.extras.demo.demo import Demo, DemoOutcome, Options, Progress
+from aggregator.extras.demo.living import BREAKS, GROUP, Living, LivingOptions
+from aggregator.extras.demo.world import World
 from aggregator.model.errors import EXIT_DATA, EXIT_DONE
 
 SWITCH_SECONDS = 0.0005
+
+TRY = {
+    "check": "can every cluster be used?",
+    "status": "what runs, and what does not",
+    "lag": "how far behind each partition is",
+    "top": "all of it in motion; Ctrl-C ends it",
+    "peek shipments": "the newest records, Avro decoded",
+    f"groups translate {GROUP}": "where a consumer group continues at the hub",
+    "pause us": "stop copying one source; then: resume us",
+    "verify --last 2m": "is everything there, once and in order?",
+}
+"""What to try in a world that is kept, and what each of it shows."""
 
 COUNTS = ("sent", "in the hub", "missing", "duplicated", "out of order")
 
@@ -25,7 +43,7 @@ COUNTS = ("sent", "in the hub", "missing", "duplicated", "out of order")
 @command(
     "aggregator demo",
     "aggregator demo --seconds 120 --rate 5000",
-    "aggregator demo --keep        (and try the other commands on it)",
+    "aggregator demo --keep              (and try the other commands on it)",
     without=("config_file", "sets"),
 )
 def demo(
@@ -38,29 +56,35 @@ def demo(
     ] = 1000.0,
     seed: Annotated[int, typer.Option("--seed", help="Other events for another number.")] = 1,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the clusters running afterwards, until Ctrl-C.")
+        bool, typer.Option("--keep", help="A world to play with, until Ctrl-C or SIGTERM.")
     ] = False,
+    outage_every: Annotated[
+        str,
+        typer.Option(metavar="3m", help="With --keep: how often a source breaks; 0s is never."),
+    ] = "3m",
 ) -> None:
     """Show it all on this machine: two source clusters and a hub are started for it.
 
     Orders and payments are written to both sources and streamed into the hub. At the end (after
     --seconds, or with Ctrl-C) a plain consumer counts what the hub holds. The exit code is 0 only
     when nothing is missing, duplicated or out of order; nothing is left behind.
+
+    With --keep there are three sources, a schema registry and a consumer group, and one source
+    breaks and comes back every few minutes. It prints commands to try, and counts nothing.
     """
     # Load and reader are threads of this process: none may hold up the latency of the other.
     sys.setswitchinterval(SWITCH_SECONDS)
     stop = threading.Event()
     view: DemoView = LiveView() if sys.stderr.isatty() else LineView()
-    options = Options(seconds, rate, seed)
-    with _until_signal(stop), closing(view), Demo(options, view.show, stop) as running:
-        outcome = running.run()
-        view.close()
-        show(report_of(outcome, sys.stdout.isatty()), call.output)
+    every = duration("--outage-every", outage_every)
+    with _until_signal(stop), closing(view):
         if keep:
-            typer.echo(_kept(running), err=True)
-            stop.clear()
-            while not stop.wait(SIGNAL_SECONDS):
-                pass
+            _live(LivingOptions(rate, seed, every), view, stop)
+            return
+        with Demo(Options(seconds, rate, seed), view.show, stop) as running:
+            outcome = running.run()
+            view.close()
+            show(report_of(outcome, sys.stdout.isatty()), call.output)
     raise typer.Exit(EXIT_DONE if outcome.perfect else EXIT_DATA)
 
 
@@ -150,16 +174,40 @@ def _example_lines(outcome: DemoOutcome, tty: bool) -> list[str]:
     return [*lines, ""]
 
 
-def _kept(demo: Demo) -> str:
-    file = demo.config_file
-    lines = [
-        "",
-        "The clusters run until Ctrl-C:",
-        *(f"  {name:<4} {cluster.bootstrap_servers}" for name, cluster in demo.clusters.items()),
-        "The aggregator has stopped. Try, in another terminal:",
-        f"  aggregator run -c {file}",
-        f"  aggregator lag -c {file}",
-        f"  aggregator plan -c {file}",
-        f"  aggregator positions history -c {file}",
-    ]
-    return "\n".join(lines)
+def _live(options: LivingOptions, view: DemoView, stop: threading.Event) -> None:
+    began = time.monotonic()
+
+    def report(step: str) -> None:
+        view.show(Progress(step, time.monotonic() - began))
+
+    def say(words: str) -> None:
+        typer.echo(f"{time.strftime('%H:%M:%S')}  {words}", err=True)
+
+    def ready(world: World) -> None:
+        view.close()
+        typer.echo("\n".join(_welcome(world, options)), err=True)
+
+    Living(options, report, say, ready).run(stop)
+
+
+def _welcome(world: World, options: LivingOptions) -> Iterator[str]:
+    """Where everything is, and what to try."""
+    servers = {name: it.bootstrap_servers for name, it in world.clusters.items()}
+    yield "\nThree sources flow into a hub until Ctrl-C:"
+    yield f"  dashboard  {world.url}/ui/"
+    yield f"  config     {world.config_file}"
+    yield f"  brokers    {', '.join(f'{name} {address}' for name, address in servers.items())}"
+    if options.outage_every:
+        every, away = options.outage_every, options.outage_seconds
+        yield f"Every {every:g} s the broker of {BREAKS} is stopped for {away:g} s."
+    yield "Try, in another terminal:"
+    program = _program()
+    for words, shows in TRY.items():
+        yield f"  {program} {words} -c {world.config_file}    # {shows}"
+
+
+def _program() -> str:
+    """How this program is called here: by name, else the one of this Python."""
+    if shutil.which("aggregator"):
+        return "aggregator"
+    return os.path.relpath(Path(sys.executable).with_name("aggregator"))

@@ -11,12 +11,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from typer.testing import CliRunner
 
-from aggregator.extras.embedded.topics import NewRecord, end_offsets, produce
+from aggregator.cli.main import app
+from aggregator.cli.top import answers_of
+from aggregator.cli.top_frame import WIDTH, TopDocuments, frame
+from aggregator.config import Config, load
 from aggregator.extras.embedded.waiting import wait_until
+from support.pictures import are_pictures_wanted, keep_picture
 
 # Each test starts three brokers and an aggregator of its own.
 pytestmark = pytest.mark.timeout(900)
@@ -92,35 +98,48 @@ def test_ctrl_c_ends_the_load_and_the_count_is_exact() -> None:
     assert all(flow["sent"] == flow["in_hub"] > 100 for flow in flows.values())
 
 
-def test_it_ends_by_itself_keeps_the_clusters_and_can_be_gone_on_with() -> None:
-    with demo("--seconds", "4", "--rate", "400", "--keep") as running:
-        running.wait_for(r"run until Ctrl-C")
-        running.wait_for(r"aggregator run -c ")
-        said = "".join(running.lines)
-        hub = re.search(r"hub +(127\.0\.0\.1:\d+)", said)
-        config = re.search(r"run -c (\S+)", said)
-        assert hub and config
-        held = sum(sum(end_offsets(hub[1], topic).values()) for topic in ("orders", "payments"))
-        assert held > 400
-        folder = Path(config[1]).parent
-        assert folder.exists()
-        # The aggregator was stopped cleanly: started again, it copies what is new and no more.
-        eu = re.search(r"eu +(127\.0\.0\.1:\d+)", said)
-        assert eu
-        produce(eu[1], "orders", [NewRecord(b"{}", b"%d" % n) for n in range(50)])
-        again = [sys.executable, "-m", "aggregator", "run", "-c", config[1], "--until-caught-up"]
-        done = subprocess.run(again, capture_output=True, text=True, timeout=240)
-        assert done.returncode == 0, done.stderr
-        after = sum(sum(end_offsets(hub[1], topic).values()) for topic in ("orders", "payments"))
-        assert after == held + 50
-        running.process.send_signal(signal.SIGINT)
-        assert running.process.stdout is not None
-        text = running.process.stdout.read()
-        assert running.process.wait(60) == 0
-    assert "Every record sent is in the hub, once and in order." in text
-    assert "origin.offset" in text
-    assert re.search(r"p50 \d+ ms +p95 \d+ ms +p99 \d+ ms", text)
-    assert not folder.exists()
+def test_a_world_that_is_kept_lives_can_be_asked_and_ends_cleanly() -> None:
+    """Three sources, one of which breaks; the commands that it prints work; SIGTERM ends it."""
+    # For a picture there is a past to show, and time to take it.
+    every = "3m" if are_pictures_wanted() else "45s"
+    with demo("--keep", "--rate", "60", "--outage-every", every) as running:
+        running.wait_for(r"verify --last")
+        started = of_demo(running.process.pid)
+        assert sum("kafka.Kafka" in command for command in started.values()) >= 4
+        tries = dict(re.findall(r"^  \S+ (.+) -c (\S+)    # ", "".join(running.lines), re.M))
+        assert len(tries) == 8
+        folder = Path(tries["status"]).parent
+        status = answer("status", tries)
+        assert {it["alias"] for it in status["sources"] if it["records"]} == {"eu", "us", "apac"}
+        assert {row["cluster"] for row in answer("lag", tries)["rows"]} == {"eu", "us", "apac"}
+        records = answer("peek shipments", tries)["records"]
+        assert {"carrier", "shipped_at"} <= set(json.loads(records[0]["value"])), records[0]
+        moved = answer("groups translate billing", tries)
+        assert {it["topic"] for it in moved["partitions"]} == {"orders"}, moved
+        running.wait_for(r"^[\d:]+  apac is away")
+        config = load(Path(tries["top"]))
+        away = wait_until(
+            lambda: frame_without(config, "apac"), seconds=60, what="top shows that one is away"
+        )
+        keep_picture(frame(away), "top", "aggregator top", WIDTH)
+        running.wait_for(r"^[\d:]+  apac is back")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(60) == 0, running.lines
+        assert not _alive(started)
+        assert not folder.exists()
+
+
+def frame_without(config: Config, alias: str) -> TopDocuments | None:
+    """What `aggregator top` shows, once a source is away and needs a person."""
+    found = answers_of(config)
+    return found if alias in [it.source for it in found.overview.attention] else None
+
+
+def answer(words: str, tries: dict[str, str]) -> Any:
+    """What a command says that was printed to be tried, as JSON."""
+    done = CliRunner().invoke(app, [*words.split(), "-c", tries[words], "-o", "json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
 
 
 def test_nothing_is_left_of_a_demo_that_was_killed() -> None:

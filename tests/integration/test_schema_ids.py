@@ -30,7 +30,7 @@ from aggregator.features.verify.schema_meaning import SchemaPairs
 from aggregator.kafka.discovery.prepare import prepare
 from aggregator.kafka.registry import Registry, framed
 from aggregator.kafka.registry.copying import Subjects, copy_schema, read_definition
-from aggregator.model.errors import RegistryError
+from aggregator.model.errors import ClusterError, RegistryError
 from support.guids import guids_in_front
 from support.reading import Record, read_topic, wait_for, wait_until_topic_has
 from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries
@@ -470,7 +470,7 @@ def setting(registry: ApicurioRegistry, subject: str) -> str | None:
     """The compatibility setting that a subject has of its own."""
     try:
         return registry.level(subject)
-    except AssertionError:
+    except ClusterError:
         return None
 
 

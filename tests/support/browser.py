@@ -13,10 +13,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, sync_playwright
 
 from support.debian import program
+from support.pictures import SCREENSHOTS
 from support.reading import SECONDS
 
-SCREENSHOTS = "AGGREGATOR_SCREENSHOTS"
-"""The variable that names the folder of the documentation's images: then these are made anew."""
 SHOWN = (
     *("overview-light", "overview-dark", "unreachable-light", "source-light", "topic-dark"),
     "incidents-light",

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+import fastavro
 import pytest
 
 from aggregator.cli.demo import report_of
 from aggregator.cli.demo_view import DemoRates, line
 from aggregator.cli.render import to_text
 from aggregator.extras.demo.demo import DemoOutcome, Progress
-from aggregator.extras.demo.generator import ORDERS, PAYMENTS, REGIONS, EventMaker, ShopRecord
+from aggregator.extras.demo.generator import (
+    ORDERS,
+    PAYMENTS,
+    REGIONS,
+    SHIPMENT,
+    SHIPMENTS,
+    EventMaker,
+    ShopRecord,
+)
 from aggregator.extras.demo.hub_reader import Example
 from aggregator.extras.demo.verdict import Flow, Tally
 
@@ -62,6 +72,25 @@ def test_each_payment_follows_its_order_with_amount_and_trace() -> None:
             assert open_orders.pop(value["order_id"]) == (value["amount"], trace)
             payments += 1
     assert payments > 100
+
+
+def test_with_a_schema_id_shipments_in_avro_follow_payments() -> None:
+    maker = EventMaker(REGIONS["apac"], seed=1, schema_id=7)
+    made = [maker.make(NOW + n) for n in range(500)]
+    paid: dict[bytes, bytes] = {}
+    shipments = 0
+    for event in made:
+        if event.topic == PAYMENTS:
+            paid[event.key] = dict(event.headers)["trace-id"]
+        if event.topic != SHIPMENTS:
+            continue
+        assert event.value[:5] == bytes([0, 0, 0, 0, 7])
+        value: Any = fastavro.schemaless_reader(io.BytesIO(event.value[5:]), SHIPMENT, None)
+        assert value["order_id"].encode() == event.key
+        assert paid.pop(event.key) == dict(event.headers)["trace-id"]
+        shipments += 1
+    assert shipments > 50
+    assert not [event for event in events("apac") if event.topic == SHIPMENTS]
 
 
 EU, US = Flow("eu", "orders"), Flow("us", "orders")

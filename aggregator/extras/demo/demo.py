@@ -1,67 +1,32 @@
 """The demo: two sources under load, a hub, an aggregator between them, and a count of the result.
 
-The aggregator runs as a child process, as a user would start it. What it did is judged by an
-independent reader (`demo_reader`, `oracle`), against what the sources acknowledged.
+What the aggregator did is judged by an independent reader (`hub_reader`, `verdict`), against what
+the sources acknowledged.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from urllib.error import URLError
-from urllib.request import ProxyHandler, build_opener
 
-from aggregator.datapath.jars import jars
 from aggregator.extras.demo.generator import REGIONS, TOPICS, EventMaker
 from aggregator.extras.demo.hub_reader import DemoReader, Example, Tail
 from aggregator.extras.demo.load import Load
 from aggregator.extras.demo.verdict import Flow, Tally, percentile, tally
-from aggregator.extras.embedded.cluster import EmbeddedCluster, start_clusters
-from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.demo.world import World, check_alive
 from aggregator.extras.embedded.processes import GuardedProcess
-from aggregator.extras.embedded.topics import create_topic
 from aggregator.model.errors import AggregatorError
 
 SOURCE_PARTITIONS = {"eu": 6, "us": 3}
-HUB_PARTITIONS = 4
 TICK_SECONDS = 0.25
 START_SECONDS = 300.0
 CATCH_UP_SECONDS = 60.0
-STOP_SECONDS = 120.0
 WARM_UP_SECONDS = 10.0
 """Latency counts from this long after the first arrival (half of a short demo): by then the backlog
 from before the start is copied, and the JVMs are warm."""
-
-CONFIG = """\
-# Written by `aggregator demo`.
-name: demo
-hub:
-  bootstrap_servers: {hub}
-sources:
-  eu:
-    bootstrap_servers: {eu}
-    topics: {{include: "orders|payments"}}
-  us:
-    bootstrap_servers: {us}
-    topics: {{include: "orders|payments"}}
-topics:
-  partitions: {partitions}
-  replication_factor: 1
-stream:
-  checkpoint_interval: 5s
-checkpoint:
-  path: {state}
-api:
-  listen: 127.0.0.1:{port}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,49 +70,42 @@ class DemoOutcome:
 
 
 class Demo:
-    """Clusters, config and aggregator of one demo; a context manager that leaves nothing behind."""
+    """One demo; a context manager that leaves nothing behind."""
 
     def __init__(
         self, options: Options, report: Callable[[Progress], None], stop: threading.Event
     ) -> None:
         self.options = options
-        self.clusters = {name: EmbeddedCluster(name) for name in (*SOURCE_PARTITIONS, "hub")}
-        self.config_file = Path()
-        self.log = Path()
         self._report = report
         self._stop = stop
         self._began = time.monotonic()
-        self._exit = ExitStack()
-        self._url = ""
+        self._world = World(SOURCE_PARTITIONS, TOPICS, self._say)
 
     def __enter__(self) -> Demo:
-        try:
-            self._prepare()
-        except BaseException:
-            self._exit.close()
-            raise
+        self._world.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._exit.close()
+        self._world.__exit__()
 
     def run(self) -> DemoOutcome:
         """The demo itself, until its seconds are over or `stop` is set; then what came of it.
 
         AggregatorError with the log's end when the aggregator fails, ClusterError for a cluster.
         """
-        hub = self.clusters["hub"].bootstrap_servers
+        clusters = self._world.clusters
+        hub = clusters["hub"].bootstrap_servers
         loads = [
             Load(
                 alias,
-                self.clusters[alias].bootstrap_servers,
+                clusters[alias].bootstrap_servers,
                 EventMaker(REGIONS[alias], self.options.seed),
                 self.options.rate / len(SOURCE_PARTITIONS),
             )
             for alias in SOURCE_PARTITIONS
         ]
         tail = Tail(hub, TOPICS)
-        with self._aggregator() as child, _following(tail), _loading(loads):
+        with self._world.aggregator() as child, _following(tail), _loading(loads):
             first = self._watch(child, loads, tail)
         # Only now, so that nothing that the aggregator still does can change the count.
         self._say("counting")
@@ -166,53 +124,13 @@ class Demo:
             first_record_seconds=first,
         )
 
-    def _prepare(self) -> None:
-        for name in ("broker", "spark"):
-            jars(name, progress=self._say)
-        self._say("starting two sources and a hub")
-        for cluster in self.clusters.values():
-            self._exit.callback(cluster.stop)
-        start_clusters(list(self.clusters.values()))
-        folder = Path(tempfile.mkdtemp(prefix="aggregator-demo-"))
-        self._exit.callback(shutil.rmtree, folder, ignore_errors=True)
-        (port,) = free_ports(1)
-        self._url = f"http://127.0.0.1:{port}"
-        self.config_file, self.log = folder / "aggregator.yaml", folder / "aggregator.log"
-        servers = {name: cluster.bootstrap_servers for name, cluster in self.clusters.items()}
-        self.config_file.write_text(
-            CONFIG.format(**servers, partitions=HUB_PARTITIONS, state=folder / "state", port=port),
-            "utf-8",
-        )
-        for alias, partitions in SOURCE_PARTITIONS.items():
-            for topic in TOPICS:
-                create_topic(servers[alias], topic, partitions=partitions)
-
-    @contextmanager
-    def _aggregator(self) -> Iterator[GuardedProcess]:
-        """`aggregator run`, ended cleanly with the block."""
-        self._say("starting the aggregator")
-        command = [sys.executable, "-m", "aggregator", "run", "-c", str(self.config_file)]
-        child = GuardedProcess(command, self.log, remove=self.log.parent)
-        try:
-            yield child
-            self._say("stopping the aggregator")
-            if not child.terminate(STOP_SECONDS):
-                raise AggregatorError(f"the aggregator did not stop:\n{child.log_tail()}")
-            if child.exit_code:
-                raise AggregatorError(
-                    f"the aggregator ended with {child.exit_code}:\n{child.log_tail()}"
-                )
-        finally:
-            if child.alive:
-                child.kill()
-
     def _watch(self, child: GuardedProcess, loads: list[Load], tail: Tail) -> float:
         """Report progress until it is over and caught up; the seconds until the first arrival."""
         began = time.monotonic()
         first: float | None = None
         ends = began + START_SECONDS
         while not self._stop.wait(TICK_SECONDS) and time.monotonic() < ends:
-            self._alive(child)
+            check_alive(child)
             sent, arrived = _sent(loads), tail.counts()
             if first is None and arrived:
                 first = time.monotonic() - began
@@ -231,7 +149,7 @@ class Demo:
         sent = _sent(loads)
         ends = time.monotonic() + CATCH_UP_SECONDS
         while time.monotonic() < ends:
-            self._alive(child)
+            check_alive(child)
             arrived = tail.counts()
             self._say("catching up", sent, arrived)
             if all(arrived.get(flow, 0) >= count for flow, count in sent.items()):
@@ -239,20 +157,13 @@ class Demo:
             time.sleep(TICK_SECONDS)
         return first
 
-    def _alive(self, child: GuardedProcess) -> None:
-        if not child.alive:
-            raise AggregatorError(
-                f"the aggregator ended with {child.exit_code}; the end of its log:\n"
-                f"{child.log_tail()}"
-            )
-
     def _say(
         self,
         step: str,
         sent: dict[Flow, int] | None = None,
         arrived: dict[Flow, int] | None = None,
     ) -> None:
-        phase = self._phase() if sent is not None else ""
+        phase = str(self._world.status().get("phase", "")) if sent is not None else ""
         self._report(
             Progress(
                 step,
@@ -260,19 +171,9 @@ class Demo:
                 phase=phase,
                 sent=sent,
                 arrived=arrived,
-                dashboard=f"{self._url}/ui/" if phase else "",
+                dashboard=f"{self._world.url}/ui/" if phase else "",
             )
         )
-
-    def _phase(self) -> str:
-        """What the aggregator says of itself; empty as long as it says nothing."""
-        try:
-            with build_opener(ProxyHandler({})).open(
-                f"{self._url}/api/status", timeout=1.0
-            ) as answer:
-                return str(json.load(answer).get("phase", ""))
-        except (URLError, OSError, ValueError):
-            return ""
 
 
 @contextmanager

@@ -7,13 +7,30 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from aggregator.extras.embedded.registry import framed_avro
+
 ORDERS = "orders"
 PAYMENTS = "payments"
 TOPICS = (ORDERS, PAYMENTS)
+SHIPMENTS = "shipments"
+SHIPMENT = {
+    "type": "record",
+    "name": "Shipment",
+    "namespace": "shop",
+    "fields": [
+        {"name": "order_id", "type": "string"},
+        {"name": "carrier", "type": "string"},
+        {"name": "city", "type": "string"},
+        {"name": "parcels", "type": "int"},
+        {"name": "shipped_at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ],
+}
+"""The Avro schema of values of `SHIPMENTS`."""
+CARRIERS = ("Albatros", "Bluebird", "Cormorant")
 
 CUSTOMERS = 2_000
 LONGEST_QUEUE = 200
-"""The most orders that wait for their payment."""
+"""The most orders that wait for their payment, or for their shipment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +58,13 @@ REGIONS = {
         ("US",),
         ("Portland", "Austin", "Chicago", "Boston", "Denver", "Seattle"),
         ("card", "card", "paypal", "ach"),
+    ),
+    "apac": Region(
+        "apac",
+        "SGD",
+        ("SG", "AU", "NZ"),
+        ("Singapore", "Sydney", "Auckland"),
+        ("card", "paynow", "transfer"),
     ),
 }
 
@@ -74,14 +98,17 @@ class EventMaker:
     """Makes the events of one region, one after the other. Pure but for its own sequence.
 
     Orders are keyed by customer and payments by order, so all of one stay in order. Each payment
-    follows its order some events later, under the same trace id.
+    follows its order some events later, under the same trace id. With a `schema_id`, that of
+    `SHIPMENT` in a registry, shipments in Avro follow payments.
     """
 
     region: Region
     seed: int
+    schema_id: int | None = None
     _made: int = 0
     _random: random.Random = field(init=False)
     _unpaid: deque[dict[str, Any]] = field(default_factory=deque)
+    _unshipped: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=LONGEST_QUEUE))
 
     def __post_init__(self) -> None:
         self._random = random.Random(f"{self.seed}/{self.region.name}")
@@ -89,6 +116,8 @@ class EventMaker:
     def make(self, now_ms: int) -> ShopRecord:
         """The next event, which happens at `now_ms` (milliseconds since 1970)."""
         moment = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")
+        if self.schema_id is not None and self._unshipped and self._random.random() < 0.3:
+            return self._shipment(self._unshipped.popleft(), self.schema_id, now_ms)
         waiting = len(self._unpaid)
         if waiting and (waiting >= LONGEST_QUEUE or self._random.random() < 0.5):
             return self._payment(self._unpaid.popleft(), moment)
@@ -124,6 +153,7 @@ class EventMaker:
         return _event(ORDERS, order["customer"]["id"], order, trace)
 
     def _payment(self, order: dict[str, Any], moment: str) -> ShopRecord:
+        self._unshipped.append(order)
         payment = {
             "payment_id": f"p-{order['order_id']}",
             "order_id": order["order_id"],
@@ -136,6 +166,18 @@ class EventMaker:
             "paid_at": moment,
         }
         return _event(PAYMENTS, order["order_id"], payment, order["trace"])
+
+    def _shipment(self, order: dict[str, Any], schema_id: int, now_ms: int) -> ShopRecord:
+        shipment = {
+            "order_id": order["order_id"],
+            "carrier": self._random.choice(CARRIERS),
+            "city": order["customer"]["city"],
+            "parcels": len(order["items"]),
+            "shipped_at": now_ms,
+        }
+        headers = [("trace-id", order["trace"].encode()), ("content-type", b"avro/binary")]
+        value = framed_avro(schema_id, SHIPMENT, shipment)
+        return ShopRecord(SHIPMENTS, order["order_id"].encode(), value, headers)
 
 
 def _event(topic: str, key: str, value: dict[str, Any], trace: str) -> ShopRecord:

@@ -17,10 +17,16 @@ FLUSH_SECONDS = 30.0
 
 
 class Load:
-    """A producer in a thread of its own. `stop` ends it and waits for the last acknowledgement."""
+    """A producer in a thread of its own, ended by `stop` or `abandon`.
 
-    def __init__(self, alias: str, servers: str, maker: EventMaker, rate: float) -> None:
+    What is not `counted` is forgotten once it is acknowledged, so that it can run for days.
+    """
+
+    def __init__(
+        self, alias: str, servers: str, maker: EventMaker, rate: float, *, counted: bool = True
+    ) -> None:
         self.alias = alias
+        self._counted = counted
         self._maker = maker
         self._rate = rate
         self._stop = threading.Event()
@@ -54,6 +60,13 @@ class Load:
             why = self._failures[0] if self._failures else f"not within {FLUSH_SECONDS:g} s"
             raise ClusterError(f"{self.alias}: {left + len(self._failures)} records failed: {why}")
 
+    def abandon(self) -> None:
+        """Write no more; what a source that is away has not acknowledged is thrown away."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._producer.purge()
+
     def counts(self) -> dict[str, int]:
         """Topic -> records acknowledged by now."""
         with self._lock:
@@ -76,7 +89,7 @@ class Load:
     def _write(self) -> None:
         now_ms = time.time_ns() // 1_000_000
         event = self._maker.make(now_ms)
-        while True:
+        while not self._stop.is_set():
             try:
                 self._producer.produce(
                     event.topic,
@@ -92,6 +105,8 @@ class Load:
                 self._producer.poll(0.1)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if not self._counted:
+            return
         with self._lock:
             if error is not None:
                 self._failures.append(str(error))
