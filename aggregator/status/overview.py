@@ -135,7 +135,7 @@ def attention(status: Status) -> Iterator[Attention]:
         yield _error(f"positions cannot be committed: {status.checkpoint.error}")
     for source in status.sources:
         if source.state in SICK:
-            yield _error(f"{source.state.lower()}: {source.reason}", source.alias)
+            yield _error(_sickness(source), source.alias)
     for gap in status.gaps.latest:
         if not gap.resolved:
             what = f"a gap in {gap.topic}-{gap.partition} waits for a decision: {gap.reason}"
@@ -164,6 +164,12 @@ def attention(status: Status) -> Iterator[Attention]:
     if status.quarantine is not None and status.quarantine.records:
         what = f"the hub refused {status.quarantine.records} records since the start; the newest:"
         yield _warning(f"{what} {status.quarantine.newest} (aggregator quarantine list)")
+
+
+def _sickness(source: SourceStatus) -> str:
+    """Its state and why; the reason of a failed call often begins with both names already."""
+    state, reason = source.state.lower(), source.reason.removeprefix(f"{source.alias}: ")
+    return reason if reason.startswith(state) else f"{state}: {reason}"
 
 
 def _error(what: str, source: str | None = None) -> Attention:

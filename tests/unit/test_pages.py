@@ -102,6 +102,12 @@ def test_what_needs_a_person_is_said(status: Status, level: str, words: str) -> 
     assert found.level == level and words in found.what
 
 
+def test_a_reason_that_names_source_and_state_is_said_once() -> None:
+    source = source_with(state=SourceState.UNREACHABLE, reason="eu: unreachable: no answer")
+    (found,) = attention(status_with(sources=(source,)))
+    assert (found.source, found.what) == ("eu", "unreachable: no answer")
+
+
 def test_partitions_that_are_not_read_are_told_once_for_a_source() -> None:
     status = whole_status(partitions=3)
     held = [
