@@ -18,9 +18,9 @@ import pytest
 from typer.testing import CliRunner
 
 from aggregator.cli.main import app
-from aggregator.cli.top import answers_of
-from aggregator.cli.top_frame import WIDTH, TopDocuments, frame
-from aggregator.config import Config, load
+from aggregator.cli.top import answers_of, whole
+from aggregator.cli.top_frame import WIDTH, frame
+from aggregator.config import load
 from aggregator.extras.embedded.waiting import wait_until
 from support.pictures import are_pictures_wanted, keep_picture
 
@@ -101,7 +101,7 @@ def test_ctrl_c_ends_the_load_and_the_count_is_exact() -> None:
 def test_a_world_that_is_kept_lives_can_be_asked_and_ends_cleanly() -> None:
     """Three sources, one of which breaks; the commands that it prints work; SIGTERM ends it."""
     # For a picture there is a past to show, and time to take it.
-    every = "3m" if are_pictures_wanted() else "45s"
+    every = "3m" if are_pictures_wanted() else "30s"
     with demo("--keep", "--rate", "60", "--outage-every", every) as running:
         running.wait_for(r"verify --last")
         started = of_demo(running.process.pid)
@@ -116,23 +116,21 @@ def test_a_world_that_is_kept_lives_can_be_asked_and_ends_cleanly() -> None:
         assert {"carrier", "shipped_at"} <= set(json.loads(records[0]["value"])), records[0]
         moved = answer("groups translate billing", tries)
         assert {it["topic"] for it in moved["partitions"]} == {"orders"}, moved
+        shown = CliRunner().invoke(app, ["top", "--once", "-c", tries["top"]])
+        assert shown.stdout.startswith("demo  RUNNING  up "), shown.output
         running.wait_for(r"^[\d:]+  apac is away")
         config = load(Path(tries["top"]))
-        away = wait_until(
-            lambda: frame_without(config, "apac"), seconds=60, what="top shows that one is away"
+        wait_until(
+            lambda: "apac" in [it.source for it in whole(config).attention],
+            seconds=60,
+            what="a source that is away needs a person",
         )
-        keep_picture(frame(away), "top", "aggregator top", WIDTH)
+        keep_picture(frame(answers_of(config)), "top", "aggregator top", WIDTH)
         running.wait_for(r"^[\d:]+  apac is back")
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(60) == 0, running.lines
         assert not _alive(started)
         assert not folder.exists()
-
-
-def frame_without(config: Config, alias: str) -> TopDocuments | None:
-    """What `aggregator top` shows, once a source is away and needs a person."""
-    found = answers_of(config)
-    return found if alias in [it.source for it in found.overview.attention] else None
 
 
 def answer(words: str, tries: dict[str, str]) -> Any:
