@@ -42,7 +42,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 UV := $(shell test -x $(BIN)/uv && echo $(BIN)/uv || echo uv)
 COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal --no-header \
-	--no-emit-index-url --quiet
+	--no-emit-index-url --quiet $(LOCK_ARGS)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -119,7 +119,7 @@ notebooks: connector ## Run the notebooks on real clusters, and write their page
 	AGGREGATOR_RENDERED=docs/notebooks $(BIN)/pytest -q tests/integration/test_notebook.py \
 		-k "first_look or other_notebooks"
 
-lock: $(STAMP) ## Resolve the dependencies of pyproject.toml again, with hashes (needs uv)
+lock: $(STAMP) ## Resolve the dependencies again, with hashes (needs uv); newer: LOCK_ARGS=--upgrade
 	@$(UV) --version >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/"; exit 2; }
 	$(COMPILE) pyproject.toml --extra dev -o requirements.lock
 	$(COMPILE) pyproject.toml --extra build -o requirements-run.lock
