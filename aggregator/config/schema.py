@@ -10,6 +10,7 @@ from pydantic import Field, PrivateAttr, field_validator
 
 from aggregator.config.api import ApiConfig
 from aggregator.config.groups import AclSelection, GroupSelection
+from aggregator.config.lineage import LineageConfig
 from aggregator.config.node import Alias, Bytes, Node, Seconds, check_start, settings_to_text
 from aggregator.config.rename import Rename, check_rename
 from aggregator.config.schemas import SchemasConfig
@@ -343,6 +344,9 @@ class Config(Node):
     )
     tee: TeeConfig = Field(
         default_factory=unasked, description="hub records in Delta tables, beside a run or alone"
+    )
+    lineage: LineageConfig = Field(
+        default_factory=LineageConfig, description="what flows where, for a data catalog"
     )
     heartbeats: bool = Field(
         default=False,

@@ -12,6 +12,7 @@ from aggregator.features.delta_sink.supervisor import TeeBeside
 from aggregator.features.groups.group_sync import GroupSync
 from aggregator.features.groups.position_groups import Groups
 from aggregator.features.heartbeats.heartbeats import Heartbeats
+from aggregator.features.lineage.emitter import Lineage
 from aggregator.features.quarantine.follower import QuarantineWatch
 from aggregator.features.service import Now, Resources, Service
 from aggregator.features.verify.past_audits import AuditWatch
@@ -25,6 +26,7 @@ SERVICES: tuple[type[Service], ...] = (
     GroupSync,
     Groups,
     Heartbeats,
+    Lineage,
     AuditWatch,
     CompletenessWatch,
     QuarantineWatch,

@@ -53,6 +53,13 @@ def table_uri(path: str, table: str = TABLE) -> str:
     return str(folder / table) if folder is not None else f"{path.rstrip('/')}/{table}"
 
 
+def table_at(path: str, table: str = TABLE) -> str:
+    """Where a table lies under `path`: an absolute path, or a URI of an object store."""
+    uri = table_uri(path, table)
+    folder = local_path(uri)
+    return str(folder.absolute()) if folder is not None else uri
+
+
 def open_delta(
     path: str,
     storage_options: Mapping[str, str] | None,

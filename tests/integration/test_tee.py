@@ -44,6 +44,7 @@ from support.guids import guids_in_front
 from support.odd_json import Object, json_values
 from support.odd_protobuf import Message, file_of, schemas
 from support.odd_schemas import Made, logical, same, topics, unlogical
+from support.openlineage import event_problems
 from support.reading import read_topic, wait_for
 from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries
 from support.running import make_config, source
@@ -419,12 +420,14 @@ def test_a_tee_beside_an_instance_lands_what_it_writes_and_ends_with_it(
     hub: EmbeddedCluster, source_a: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
     create_topic(source_a.bootstrap_servers, unique, partitions=2)
+    lineage = tmp_path / "lineage"
     config = make_config(
         hub,
         tmp_path / "state",
         {"eu": source(source_a, unique)},
         tee={"topics": {"include": unique}, "path": str(tmp_path / "tee"), "interval": "100ms"},
         api={"listen": "off"},
+        lineage={"transport": {"type": "file", "log_file_path": str(lineage), "append": True}},
     )
 
     def write() -> None:
@@ -453,6 +456,21 @@ def test_a_tee_beside_an_instance_lands_what_it_writes_and_ends_with_it(
         assert running.exit_code == 0, running.text
         assert running.wait_gone(), running.members()
     assert assert_landed(hub, tmp_path, unique) == 200
+    events = [json.loads(line) for line in lineage.read_text("utf-8").splitlines()]
+    assert [problem for it in events for problem in event_problems(it)] == []
+    # A run that was killed says nothing more.
+    expected = ["START", "START", "COMPLETE"]
+    for kind, servers, made in (
+        ("copy", source_a.bootstrap_servers, (f"kafka://{hub.bootstrap_servers}", unique)),
+        ("land", hub.bootstrap_servers, ("file", str(tmp_path / "tee" / unique))),
+    ):
+        own = [it for it in events if it["job"]["name"] == f"{config.name}.{kind}.{unique}"]
+        assert [it["eventType"] for it in own] == expected
+        for it in own:
+            assert [(in_["namespace"], in_["name"]) for in_ in it["inputs"]] == [
+                (f"kafka://{servers}", unique)
+            ]
+            assert [(out["namespace"], out["name"]) for out in it["outputs"]] == [made]
 
 
 def test_a_hub_that_is_away_for_a_while_is_gone_on_with(

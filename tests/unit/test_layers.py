@@ -51,6 +51,7 @@ FEATURES_MAY_IMPORT: dict[str, set[str]] = {
     "dedup": {"quarantine"},
     "failover": {"groups", "positions"},
     "groups": {"backfill", "quarantine"},
+    "lineage": {"delta_sink"},
     "maintenance": {
         "backfill",
         "completeness",

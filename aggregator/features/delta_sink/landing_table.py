@@ -26,7 +26,7 @@ from aggregator.features.delta_sink.landed_commits import (
 from aggregator.features.delta_sink.landing_rows import DAY, DECODED, ERROR
 from aggregator.features.delta_sink.next_batch import NONE, Batch, Landed
 from aggregator.features.delta_sink.value_columns import EMPTY, Struct
-from aggregator.store.delta import local_path, table_uri
+from aggregator.store.delta import local_path, table_at
 
 LAST_VERSION = "spark.databricks.delta.lastCommitVersionInSession"
 """Delta sets it in the session after each of its commits."""
@@ -219,13 +219,6 @@ class LandingTable:
 
     def _frame(self) -> DataFrame:
         return self.spark.read.format("delta").load(self.uri)
-
-
-def table_at(path: str, topic: str) -> str:
-    """Where the table of a topic lies under tee.path."""
-    uri = table_uri(path, topic)
-    folder = local_path(uri)
-    return str(folder.absolute()) if folder is not None else uri
 
 
 def shared_folders(path: str, topics: Collection[str]) -> dict[str, str]:

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.tee import TeeConfig
 from aggregator.features.delta_sink.landing_rows import DAY
-from aggregator.features.delta_sink.landing_table import SNAPSHOT_PARTITIONS, table_at
+from aggregator.features.delta_sink.landing_table import SNAPSHOT_PARTITIONS
+from aggregator.store.delta import table_at
 
 CARE = {
     SNAPSHOT_PARTITIONS: "2",

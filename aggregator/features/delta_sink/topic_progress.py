@@ -17,7 +17,7 @@ from aggregator.datapath.spark.lane import innermost
 from aggregator.features.delta_sink.decode_by_schema import decoder_of
 from aggregator.features.delta_sink.hub_topics_now import TopicNow
 from aggregator.features.delta_sink.land_batch import Attempt, HubReader, TableKnown, land
-from aggregator.features.delta_sink.landing_table import LandingTable, table_at
+from aggregator.features.delta_sink.landing_table import LandingTable
 from aggregator.features.delta_sink.next_batch import (
     FIRST_LIMIT,
     Landed,
@@ -34,6 +34,7 @@ from aggregator.features.delta_sink.value_columns import EMPTY, count_columns
 from aggregator.model.errors import AggregatorError
 from aggregator.model.events import Event, EventSink
 from aggregator.model.values import OffsetRange
+from aggregator.store.delta import table_at
 
 MOST_LOOKS = 64
 """While a topic is far behind, some are dropped: the oldest stays, so nothing seems fresher."""

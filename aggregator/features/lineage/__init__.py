@@ -1,0 +1,1 @@
+"""Reports to data catalogs, as OpenLineage events, what flows where."""

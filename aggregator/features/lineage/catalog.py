@@ -1,0 +1,82 @@
+"""The client of a data catalog: events of jobs and their runs, by openlineage-python."""
+
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+from aggregator import __version__
+from aggregator.config.lineage import LineageConfig
+from aggregator.features.lineage.lineage_jobs import LineageJob
+from aggregator.model.errors import ConfigError, Problem
+
+PRODUCER = f"urn:kafka-aggregator:{__version__}"
+TRANSPORT = "lineage.transport"
+HINT = "pip install 'kafka-aggregator[lineage]'"
+
+
+class Catalog:
+    """Sends events of one run of an aggregation, for one thread.
+
+    Each job of it has a run of its own, whose parent is that of the aggregation. ConfigError when
+    the package is not installed, or has no such transport.
+    """
+
+    def __init__(self, settings: LineageConfig, aggregation: str) -> None:
+        try:
+            from openlineage.client.transport import get_default_factory
+        except ImportError as error:
+            missing = Problem(TRANSPORT, "needs the package openlineage-python", HINT)
+            raise ConfigError([missing]) from error
+        self._namespace = settings.namespace
+        self._aggregation = aggregation
+        self._parent_run = str(uuid.uuid4())
+        self._runs: dict[str, str] = {}
+        try:
+            # Its own client would mix in what the environment and files of the folder say.
+            self._transport = get_default_factory().create(dict(settings.transport))
+        except Exception as error:  # each transport has its own way to refuse its settings
+            reason = str(error) or type(error).__name__
+            raise ConfigError([Problem(TRANSPORT, reason, "see docs/lineage.md")]) from error
+
+    def send(self, state: str, job: LineageJob) -> None:
+        """Send the event of a job whose run is now START, RUNNING or COMPLETE.
+
+        Raises whatever the transport raises.
+        """
+        self._transport.emit(self._event(state, job))
+
+    def close(self) -> None:
+        """Let go of connections and files."""
+        self._transport.close()
+
+    def _event(self, state: str, job: LineageJob) -> Any:
+        from openlineage.client.event_v2 import (
+            InputDataset,
+            Job,
+            OutputDataset,
+            Run,
+            RunEvent,
+            RunState,
+        )
+        from openlineage.client.generated import job_type_job, parent_run
+
+        run_id = self._runs.setdefault(job.name, str(uuid.uuid4()))
+        if state == "COMPLETE":
+            del self._runs[job.name]
+        parent = parent_run.ParentRunFacet(
+            run=parent_run.Run(runId=self._parent_run),
+            job=parent_run.Job(namespace=self._namespace, name=self._aggregation),
+            producer=PRODUCER,
+        )
+        kind = job_type_job.JobTypeJobFacet(
+            processingType="STREAMING", integration="SPARK", jobType="JOB", producer=PRODUCER
+        )
+        return RunEvent(
+            eventType=RunState(state),
+            eventTime=datetime.now(UTC).isoformat(),
+            run=Run(run_id, facets={"parent": parent}),
+            job=Job(self._namespace, job.name, facets={"jobType": kind}),
+            inputs=[InputDataset(it.namespace, it.name) for it in job.inputs],
+            outputs=[OutputDataset(job.output.namespace, job.output.name)],
+            producer=PRODUCER,
+        )
