@@ -5,10 +5,9 @@ What a plain consumer reads of both sides is compared; who came from where is in
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
+import json
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -17,53 +16,25 @@ from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.extras.embedded.cluster import EmbeddedCluster
-from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.extras.embedded.topics import create_topic, produce
+from aggregator.features.peek.read_topic import follow, look_at
+from aggregator.features.peek.topic_report import LogSpan
 from aggregator.model.errors import EXIT_DONE
 from support.application import KILLED, application
 from support.groups import commit_at, committed_at
-from support.reading import Headers, Record, read_topic
-from support.running import catch_up, make_config, source
+from support.reading import read_topic
+from support.running import catch_up
+from support.whole_batches import (
+    CODECS,
+    LARGE,
+    PARTITIONS,
+    config_of,
+    seen,
+    whole_part,
+    written,
+)
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-PARTITIONS = 3
-LARGE = {"linger.ms": "200", "batch.size": "200000"}
-"""A producer whose batches are worth to be copied as they are."""
 KILLS = ("task-pass:90", "task-point:2", "task-pass:60")
-
-
-def written(alias: str, count: int) -> Iterator[NewRecord]:
-    """Records of many shapes, each another one."""
-    chance = random.Random(alias)
-    shapes: list[list[tuple[str, bytes | None]]] = [[], [("a", b"1"), ("a", None)], [("b", b"")]]
-    for at in range(count):
-        key = None if at % 7 == 0 else b"key-%d" % (at % 211)
-        value = None if at % 11 == 0 and key else b"%s %d " % (alias.encode(), at)
-        filler = b"" if value is None else chance.randbytes(100).hex().encode()
-        whole = None if value is None else value + filler
-        yield NewRecord(whole, key, at % PARTITIONS, shapes[at % 3])
-
-
-def seen(records: list[Record]) -> dict[int, list[tuple[Any, ...]]]:
-    """What the partitions hold, without the origin."""
-    found: dict[int, list[tuple[Any, ...]]] = {}
-    for it in records:
-        content = (it.timestamp, it.key, it.value, own_headers(it))
-        found.setdefault(it.partition, []).append(content)
-    return found
-
-
-def own_headers(record: Record) -> Headers:
-    """The headers without the origin, which records of whole batches do not have."""
-    return record.own_headers if has_origin(record) else record.headers
-
-
-def has_origin(record: Record) -> bool:
-    return bool(record.headers) and record.headers[-1][0] == "origin"
-
-
-def whole_part(records: list[Record]) -> float:
-    """How much of it came with whole batches."""
-    return sum(not has_origin(it) for it in records) / len(records)
 
 
 def verified(config: Config, folder: Path) -> None:
@@ -73,22 +44,27 @@ def verified(config: Config, folder: Path) -> None:
     called(["verify", "-c", str(file)])
 
 
-def called(words: list[str]) -> None:
+def called(words: list[str]) -> str:
     done = CliRunner().invoke(app, words)
     assert done.exit_code == EXIT_DONE, (done.stdout, done.stderr)
+    return done.stdout
 
 
-def config_of(
-    hub: EmbeddedCluster, state: Path, sources: dict[str, tuple[EmbeddedCluster, str]]
-) -> Config:
-    return make_config(
-        hub,
-        state,
-        {alias: source(cluster, include) for alias, (cluster, include) in sources.items()},
-        topics={"copy_as": "batches", "partition_by": "source_partition", "origin": "header"},
-        stream={"checkpoint_interval": "30s"},
-        api={"listen": "off"},
-    )
+def shown(config: Config, folder: Path, topic: str) -> None:
+    """Has `aggregator peek` show where records are from: here their offsets are those there."""
+    words = ["peek", topic, "-c", str(folder / "config.yaml")]
+    (look,) = [json.loads(called([*words, "--limit", "40", "-o", "json"]))]
+    assert not look["notes"], look
+    assert {it["origin"] for it in look["records"]} == {
+        f"eu/{topic}-{it['partition']}@{it['offset']}" for it in look["records"]
+    }
+    assert "origin" not in {header["name"] for it in look["records"] for header in it["headers"]}
+    assert f"eu/{topic}-0@" in called(words)
+    # As if all of it came after the look: those by records at first, and whole batches behind.
+    spans = [LogSpan(partition=0, earliest=0, latest=0)]
+    begun = look_at(config, None, topic, 0).model_copy(update={"partitions": tuple(spans)})
+    for at, record in enumerate(islice(follow(config, begun, None), 3_000)):
+        assert (record.offset, record.origin) == (at, f"eu/{topic}-0@{at}")
 
 
 @pytest.mark.timeout(900)
@@ -108,7 +84,11 @@ def test_batches_of_each_codec_are_at_the_hub_as_they_were(
         found = read_topic(hub.bootstrap_servers, topic)
         assert seen(found) == seen(read_topic(source_a.bootstrap_servers, topic)), codec
         assert whole_part(found) > 0.5, codec
+    # What was copied so is understood as well when the topics are copied by records from now on.
+    topics = config.topics.model_copy(update={"copy_as": "records"})
+    config = config.model_copy(update={"topics": topics})
     verified(config, tmp_path)
+    shown(config, tmp_path, f"{unique}.zstd")
     # The hub's offsets are the source's here, so a group continues at the same ones.
     places = {0: 3_000, 1: 1_234, 2: 4_000}
     commit_at(source_a.bootstrap_servers, unique, f"{unique}.lz4", places)

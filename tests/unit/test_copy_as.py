@@ -11,10 +11,11 @@ import pytest
 from aggregator.cli.plan import report_of_plan
 from aggregator.config import load_text
 from aggregator.config.schema import Config
+from aggregator.datapath.connector.hub_origins import parse_run
 from aggregator.datapath.spark.ranges import known_origins
 from aggregator.features.delta_sink.sink import on_folder
 from aggregator.features.failover.failover import FailoverRules, fail_over
-from aggregator.features.groups.batch_scan import take_line
+from aggregator.features.groups.batch_scan import take_run
 from aggregator.model.errors import ConfigError, RefusedError
 from aggregator.model.values import (
     ClusterFacts,
@@ -151,14 +152,14 @@ def test_lines_of_java_become_records_of_scans_until_these_are_done() -> None:
 
     name, other, few = TopicPartition("a", 0), TopicPartition("b", 1), Few()
     at = {name: 0, other: 0}
-    take_line("1 7 9 eu/x/0 3", [other, name], {name: few}, at)
+    take_run(parse_run("1 7 9 eu/x/0 3", [other, name]), {name: few}, at)
     assert (few.done, at[name]) == (True, 16)
     sp = SourcePartition("eu", "x", 0)
     assert taken == [(7, sp, 3), (8, sp, 4), (9, sp, 5), (10, sp, 6)]
     again = Few()
     taken.clear()
     for line in ("0 5 1 - 0", "1 7 9 eu/x/0 3", "0 end"):
-        take_line(line, [other, name], {other: again}, at)
+        take_run(parse_run(line, [other, name]), {other: again}, at)
     assert taken == [(5, None, 0)]
     assert again.done
 

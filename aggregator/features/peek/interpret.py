@@ -10,7 +10,7 @@ from aggregator.config.mask import mask_text
 from aggregator.config.schema import Config
 from aggregator.features.peek.decode_value import Said, decode, shown
 from aggregator.features.peek.topic_report import PeekedHeader, PeekedRecord
-from aggregator.features.quarantine.records import origin_of
+from aggregator.features.quarantine.records import Origin, origin_of
 from aggregator.kafka.registry import Schema, SchemaId, id_header, open_registry, place_of
 from aggregator.model.errors import RegistryError
 from aggregator.model.values import Raw
@@ -35,9 +35,12 @@ class Interpreter:
         self._most = most
         self._deadline = time.monotonic() + seconds
 
-    def show(self, partition: int, raw: Raw) -> PeekedRecord:
-        """A record in words; never raises for what is in it."""
-        origin = origin_of(raw)
+    def show(self, partition: int, raw: Raw, passed: Origin | None = None) -> PeekedRecord:
+        """A record in words; never raises for what is in it.
+
+        `passed` is the origin that its batch has, where it has none of its own.
+        """
+        origin = origin_of(raw) or passed
         schema_of = partial(self._schema, None if origin is None else origin.partition.cluster)
         key, value = (
             decode(it, schema_of, self._most, id_header(raw.headers, what))

@@ -2,14 +2,22 @@
 
 import heapq
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer
 
 from aggregator.config.mask import mask_text
 from aggregator.config.schema import Config
+from aggregator.features.peek.batch_origins import (
+    ENDLESS,
+    BatchOrigins,
+    Origins,
+    Placed,
+    origins_of,
+    without_origin,
+)
 from aggregator.features.peek.decode_value import MOST_BYTES
 from aggregator.features.peek.interpret import Interpreter
 from aggregator.features.peek.topic_report import LogSpan, PeekedRecord, TopicLook
@@ -115,8 +123,12 @@ def look_at(
         with closing(open_consumer(cluster, settings)) as consumer:
             raws, more = _read(consumer, windows, records, start, deadline)
         remarks += more
+        placed = [(TopicPartition(topic, number), raw) for number, raw in raws]
+        origins = _origins_at(config, source, placed, remarks)
         interpreter = Interpreter(config, source, topic, most)
-        found = [interpreter.show(number, raw) for number, raw in raws]
+        found = [
+            interpreter.show(tp.partition, raw, origins.get((tp, raw.offset))) for tp, raw in placed
+        ]
     return TopicLook(
         source=source,
         topic=topic,
@@ -198,22 +210,51 @@ def _read(
     return [(sign * number, raw) for *_, number, raw in ordered], notes
 
 
+def _origins_at(
+    config: Config, source: str | None, records: Sequence[Placed], remarks: list[str]
+) -> Origins:
+    """The origins that batches have; a remark where they cannot be read."""
+    if source is not None:
+        return {}
+    try:
+        return origins_of(config, records)
+    except AggregatorError as error:
+        remarks.append(f"origins of batches that were copied as they are: {error}")
+        return {}
+
+
 def follow(config: Config, look: TopicLook, most: int | None) -> Iterator[PeekedRecord]:
     """The records that come to these partitions after the look, without an end.
 
-    A cluster that is away for a while is waited for. Raises ClusterError when it refuses.
+    A cluster that is away for a while is waited for. Raises ClusterError when it refuses. Where
+    origins of batches cannot be read, which the look has said as well, records come without.
     """
     cluster = config.hub if look.source is None else config.sources[look.source]
     alias = look.source or "hub"
-    with closing(open_consumer(alias, reader_settings(cluster, "aggregator-look"))) as consumer:
-        starts = {TopicPartition(look.topic, it.partition): it.latest for it in look.partitions}
-        reader = AssignedReader(consumer, starts)
+    starts = {TopicPartition(look.topic, it.partition): it.latest for it in look.partitions}
+    with ExitStack() as stack:
+        consumer = open_consumer(alias, reader_settings(cluster, "aggregator-look"))
+        reader = AssignedReader(stack.enter_context(closing(consumer)), starts)
+        batches: BatchOrigins | None = None
+        has_batches = look.source is None
         while True:
             polled = reader.poll(POLL_RECORDS)
             # The registry may be slow each time.
             interpreter = Interpreter(config, look.source, look.topic, most)
-            for tp, message in polled.records:
-                yield interpreter.show(tp.partition, to_raw(message))
+            placed = [(tp, to_raw(message)) for tp, message in polled.records]
+            wanted = without_origin(placed) if has_batches else {}
+            origins: Origins = {}
+            try:
+                if wanted and batches is None:
+                    ranges = {tp: OffsetRange(start, ENDLESS) for tp, start in starts.items()}
+                    batches = stack.enter_context(BatchOrigins(config, ranges))
+                if wanted and batches is not None:
+                    origins = batches.find(wanted)
+            except AggregatorError:
+                has_batches = False
+            for tp, raw in placed:
+                starts[tp] = raw.offset + 1
+                yield interpreter.show(tp.partition, raw, origins.get((tp, raw.offset)))
             for _, error in polled.errors:
                 if not error.retriable():
                     why = mask_text(text_of(error), config)
