@@ -166,9 +166,10 @@ def _options(cluster: ClusterConfig) -> dict[str, str]:
 
 
 def _hub_options(config: Config) -> dict[str, str]:
-    """With what the checkpoint knows of whose batches the hub may hold as they are."""
-    if not config.topics.has_batches:
-        return _options(config.hub)
+    """With what the checkpoint knows of whose batches the hub may hold as they are.
+
+    Whatever the config says now: they were perhaps copied when it said something else.
+    """
     place = config.checkpoint
     table = CheckpointTable.open(place.path, place.storage_options)
     entries = table.load().entries if table is not None else {}

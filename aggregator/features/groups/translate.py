@@ -289,8 +289,10 @@ def _read(sight: GroupSight, scans: Mapping[TopicPartition, Scan], reading: HubR
     )
     hub = sight.config.hub
     known = {*sight.state.entries, *(sp for it in sight.routes for sp in it.source_partitions())}
-    batches = partial(read_batch_scans, hub, known) if sight.config.topics.has_batches else None
-    read_scans(hub, scans, how, batches)
+    # Batches may have been copied as they are while the config said so. What reads them is started
+    # for a command, and not for each turn of a sync, which is refused beside such a config.
+    looks = reading.most is None or sight.config.topics.has_batches
+    read_scans(hub, scans, how, partial(read_batch_scans, hub, known) if looks else None)
 
 
 def prepared(

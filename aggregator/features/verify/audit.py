@@ -209,7 +209,8 @@ def _settings(config: Config, request: VerifyRequest, seen: AuditLook, job: Job)
             **{f"kafka.{k}": v for k, v in jvm_settings(config.hub, "consumer").items()},
             # Our records are not transactional; a foreign open transaction must not hide them.
             "kafka.isolation.level": "read_uncommitted",
-            **(known_origins(seen.known) if config.topics.has_batches else {}),
+            # Batches may have been copied as they are while the config said so.
+            **known_origins(seen.known),
         },
         source_options={
             alias: {f"kafka.{k}": v for k, v in jvm_settings(source, "consumer").items()}
