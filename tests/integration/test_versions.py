@@ -29,9 +29,11 @@ from support.broker_classes import broker_options
 from support.groups import commit_at, committed_at, write_transactions
 from support.java_options import QUICK_START, TRUSTING
 from support.load import load
-from support.reading import Record, wait_until_topic_has
+from support.reading import Record, read_topic, wait_for, wait_until_topic_has
 from support.running import make_config, source
+from support.turns import turns
 from support.verdict import assert_copied
+from support.whole_batches import CODECS, config_of, seen, whole_part, written
 
 EARLY = "2.8"
 """Without ZooKeeper it was early access: it gives no producer an id, and so has no transactions."""
@@ -40,11 +42,24 @@ OWN = "4.3"
 HUBS = ("3.9", "4.4")
 OTHERS = (EARLY, "4.0", *HUBS)
 
+COPIED = ("3.9", EARLY, "4.0")[: turns(1, 3)]
+"""Whose batches are copied as they are: each takes as much time as the one before."""
+
 PARTITIONS = 3
 HISTORY = 600
 GROUP = "billing"
 PLAIN = {"enable.idempotence": "false", "max.in.flight": "1"}
 """How a client writes in order without an id."""
+EAGER = {"log.cleaner.backoff.ms": "500"}
+"""A topic is compacted soon."""
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "200000",
+    "min.cleanable.dirty.ratio": "0.01",
+}
+BATCHES = {"linger.ms": "200", "batch.size": "50000"}
+KEYED = 4_000
+SETTLED_SECONDS = 2.0
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +67,9 @@ def versions() -> Iterator[dict[str, EmbeddedCluster]]:
     """A cluster of each version."""
     options = (*JAVA_OPTIONS, *TRUSTING.split())
     made = {
-        version: EmbeddedCluster(alias_of(version), java_options=options, version=version)
+        version: EmbeddedCluster(
+            alias_of(version), java_options=options, version=version, config=EAGER
+        )
         for version in OTHERS
     }
     made[OWN] = EmbeddedCluster(alias_of(OWN), java_options=broker_options())
@@ -186,6 +203,66 @@ def groups_go_over(
 
     ask(folder, config, "groups", "apply", GROUP)
     assert committed_at(hub.bootstrap_servers, GROUP, topic) == places
+
+
+def write_batches(cluster: EmbeddedCluster, prefix: str, *, early: bool) -> list[str]:
+    """Topics of each codec, of transactions where there are any, and a compacted one."""
+    servers, alias = cluster.bootstrap_servers, cluster.name
+    client = {**BATCHES, **(PLAIN if early else {})}
+    topics = [f"{prefix}.{codec}" for codec in CODECS]
+    for topic, codec in zip(topics, CODECS, strict=True):
+        create_topic(servers, topic, partitions=PARTITIONS)
+        own = {**client, "compression.type": codec}
+        produce(servers, topic, written(alias, 4_000), client=own)
+    compacted = create_topic(servers, f"{prefix}.compacted", config=COMPACTED)
+    keyed = [NewRecord(b"%d" % at * 50, b"key-%d" % (at % 300)) for at in range(KEYED)]
+    produce(servers, compacted, keyed, client=client)
+    if not early:
+        moved = create_topic(servers, f"{prefix}.transactions", partitions=PARTITIONS)
+        write_transactions(servers, moved, records=600, client=BATCHES)
+        topics.append(moved)
+    wait_until_compacted(servers, compacted)
+    return [*topics, compacted]
+
+
+def wait_until_compacted(servers: str, topic: str) -> None:
+    """Until most of it is gone, and no more goes for some turns of the cleaner."""
+    seen_at = {KEYED: time.monotonic()}
+
+    def settled() -> bool:
+        left = len(read_topic(servers, topic))
+        since = seen_at.setdefault(left, time.monotonic())
+        return left < KEYED // 2 and time.monotonic() - since > SETTLED_SECONDS
+
+    wait_for(settled, f"{topic} is compacted")
+
+
+@pytest.mark.again
+@pytest.mark.timeout(600)
+def test_whole_batches_of_older_brokers_are_at_the_hub_as_they_were(
+    versions: dict[str, EmbeddedCluster], unique: str, tmp_path: Path
+) -> None:
+    hub = versions[OWN]
+    sources = {alias_of(it): versions[it] for it in COPIED}
+    topics = {
+        alias: write_batches(it, f"{unique}.{alias}", early=it is versions[EARLY])
+        for alias, it in sources.items()
+    }
+    for alias in sources:
+        # A compacted hub topic would take none of them.
+        create_topic(hub.bootstrap_servers, f"{unique}.{alias}.compacted")
+    config = config_of(
+        hub, tmp_path / "state", {alias: (it, f"{unique}.*") for alias, it in sources.items()}
+    )
+    with application(config, tmp_path, arguments=("--until-caught-up",), again=True) as run:
+        run.until(lambda: not run.alive, "it has caught up")
+        assert run.exit_code == EXIT_DONE, run.text
+    for alias, cluster in sources.items():
+        for topic in topics[alias]:
+            found = read_topic(hub.bootstrap_servers, topic)
+            assert seen(found) == seen(read_topic(cluster.bootstrap_servers, topic)), topic
+            if topic.endswith(CODECS):
+                assert whole_part(found) > 0.3, topic
 
 
 @pytest.mark.timeout(600)

@@ -52,14 +52,19 @@ def _committed(client: Consumer, offsets: list[TopicPartition]) -> bool:
     return True
 
 
-def write_transactions(servers: str, topic: str) -> None:
-    """Transactions that leave markers, and one that was aborted."""
-    producer = Producer({"bootstrap.servers": servers, "transactional.id": uuid.uuid4().hex})
+def write_transactions(
+    servers: str, topic: str, records: int = 15, client: Mapping[str, str] | None = None
+) -> None:
+    """Transactions of so many records that leave markers, and one in three that was aborted."""
+    own = {"transactional.id": uuid.uuid4().hex, **(client or {})}
+    producer = Producer({"bootstrap.servers": servers, **own})
     producer.init_transactions(30)
     for number in range(12):
         producer.begin_transaction()
-        for at in range(15):
+        for at in range(records):
             producer.produce(topic, b"t", b"key-%d" % (at % 7))
+        # What is aborted before it was sent leaves nothing in the log.
+        producer.flush(30)
         if number % 3 == 2:
             producer.abort_transaction(30)
         else:
