@@ -59,7 +59,8 @@ def shown(config: Config, folder: Path, topic: str) -> None:
         f"eu/{topic}-{it['partition']}@{it['offset']}" for it in look["records"]
     }
     assert "origin" not in {header["name"] for it in look["records"] for header in it["headers"]}
-    assert f"eu/{topic}-0@" in called(words)
+    # The table has that column where any record has an origin.
+    assert "origin" in called(words)
     # As if all of it came after the look: those by records at first, and whole batches behind.
     spans = [LogSpan(partition=0, earliest=0, latest=0)]
     begun = look_at(config, None, topic, 0).model_copy(update={"partitions": tuple(spans)})
