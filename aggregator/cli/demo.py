@@ -49,7 +49,7 @@ COUNTS = ("sent", "in the hub", "missing", "duplicated", "out of order")
 def demo(
     call: Call,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=1, help="How long to stream, once records arrive.")
+        float, typer.Option("--seconds", min=1, help="How long to stream; not with --keep.")
     ] = 30.0,
     rate: Annotated[
         float, typer.Option("--rate", min=1, max=100_000, help="Records per second in all.")

@@ -22,6 +22,7 @@ from aggregator.cli.top import answers_of, whole
 from aggregator.cli.top_frame import WIDTH, frame
 from aggregator.config import load
 from aggregator.extras.embedded.waiting import wait_until
+from aggregator.model.errors import EXIT_CLUSTER, EXIT_DONE
 from support.pictures import are_pictures_wanted, keep_picture
 
 # Each test starts three brokers and an aggregator of its own.
@@ -134,10 +135,14 @@ def test_a_world_that_is_kept_lives_can_be_asked_and_ends_cleanly() -> None:
 
 
 def answer(words: str, tries: dict[str, str]) -> Any:
-    """What a command says that was printed to be tried, as JSON."""
-    done = CliRunner().invoke(app, [*words.split(), "-c", tries[words], "-o", "json"])
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
+    """What a command says that was printed to be tried, as JSON; once no source is away."""
+
+    def said() -> str:
+        done = CliRunner().invoke(app, [*words.split(), "-c", tries[words], "-o", "json"])
+        assert done.exit_code in (EXIT_DONE, EXIT_CLUSTER), done.output
+        return done.stdout if done.exit_code == EXIT_DONE else ""
+
+    return json.loads(wait_until(said, seconds=60, what=f"{words} finds a source away"))
 
 
 def test_nothing_is_left_of_a_demo_that_was_killed() -> None:

@@ -76,6 +76,8 @@ class Living:
         AggregatorError with the log's end when the aggregator fails, ClusterError for a cluster.
         """
         with World(SOURCES, (*TOPICS, SHIPMENTS), self._report, registry=True) as world:
+            if stop.is_set():
+                return
             loads = self._loads(world)
             with world.aggregator() as child, _loading(loads):
                 if self._wait_for_copies(world, child, stop):
