@@ -19,7 +19,7 @@ from aggregator.cli.demo_view import DemoView, LineView, LiveView
 from aggregator.cli.options import duration
 from aggregator.cli.render import Report, Table, show
 from aggregator.extras.demo.demo import Demo, DemoOutcome, Options, Progress
-from aggregator.extras.demo.living import BREAKS, GROUP, Living, LivingOptions
+from aggregator.extras.demo.living import BREAKS, GROUP, GROUP_SOURCE, Living, LivingOptions
 from aggregator.extras.demo.world import World
 from aggregator.model.errors import EXIT_DATA, EXIT_DONE
 
@@ -31,7 +31,7 @@ TRY = {
     "lag": "how far behind each partition is",
     "top": "all of it in motion; Ctrl-C ends it",
     "peek shipments": "the newest records, Avro decoded",
-    f"groups translate {GROUP}": "where a consumer group continues at the hub",
+    f"groups translate {GROUP} --source {GROUP_SOURCE}": "where a group continues at the hub",
     "pause us": "stop copying one source; then: resume us",
     "verify --last 2m": "is everything there, once and in order?",
 }

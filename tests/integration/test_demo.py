@@ -115,7 +115,7 @@ def test_a_world_that_is_kept_lives_can_be_asked_and_ends_cleanly() -> None:
         assert {row["cluster"] for row in answer("lag", tries)["rows"]} == {"eu", "us", "apac"}
         records = answer("peek shipments", tries)["records"]
         assert {"carrier", "shipped_at"} <= set(json.loads(records[0]["value"])), records[0]
-        moved = answer("groups translate billing", tries)
+        moved = answer("groups translate billing --source eu", tries)
         assert {it["topic"] for it in moved["partitions"]} == {"orders"}, moved
         shown = CliRunner().invoke(app, ["top", "--once", "-c", tries["top"]])
         assert shown.stdout.startswith("demo  RUNNING  up "), shown.output
