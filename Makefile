@@ -59,7 +59,7 @@ demo: connector ## Two source clusters, a hub, live records, and a check of what
 	$(BIN)/aggregator demo $(DEMO_ARGS)
 
 demo-live: connector ## A world to play with until Ctrl-C: three sources, and one of them breaks
-	$(BIN)/aggregator demo --keep $(DEMO_ARGS)
+	$(BIN)/aggregator demo --keep --rate 200 $(DEMO_ARGS)
 
 bench: connector ## The same records through MirrorMaker 2 and this project, compared
 	$(BIN)/python -m bench $(BENCH_ARGS)
