@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,12 +28,12 @@ from aggregator.features.verify.audit import StoppedError, VerifyRequest, verify
 from aggregator.features.verify.audit_report import VerifyReport
 from aggregator.features.verify.audit_scope import Scope
 from aggregator.features.verify.audit_table import record as record_audit
-from aggregator.model.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
+from aggregator.model.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE, EXIT_OTHER
 from support.changing import delete_records
 from support.crashed import with_origin, write_again
 from support.forked import ForkedProcess
 from support.load import load
-from support.reading import Origin, Record, read_topic, wait_until_topic_has
+from support.reading import Origin, Record, read_topic, wait_for, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 from support.sessions import running_session
 from support.verdict import judge
@@ -422,6 +427,38 @@ def test_it_can_be_stopped(copied: Copied, session: SparkSession) -> None:
             progress=after_the_first_line,
             spark=session,
         )
+
+
+def test_ctrl_c_in_a_terminal_reaches_its_java_too_and_ends_it_in_a_sentence(
+    copied: Copied, tmp_path: Path
+) -> None:
+    file, log = tmp_path / "aggregator.yaml", tmp_path / "log"
+    file.write_text(to_yaml(copied.config))
+    command = [sys.executable, "-m", "aggregator", "verify", "-c", str(file)]
+    with (
+        log.open("w") as output,
+        subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        ) as running,
+    ):
+        try:
+            wait_for(lambda: "offsets to compare" in log.read_text(), "it compares")
+            wait_for(lambda: java_of(running.pid), "its Java is there")
+            os.killpg(running.pid, signal.SIGTERM)
+            assert running.wait(60) == EXIT_OTHER, log.read_text()
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+    text = log.read_text()
+    assert "stopped before the end; nothing is recorded" in text
+    assert "Traceback" not in text
+    assert "unexpected" not in text
+
+
+def java_of(pid: int) -> bool:
+    """Whether a process of this process group is a Java."""
+    found = subprocess.run(["pgrep", "-g", str(pid), "java"], capture_output=True)
+    return found.returncode == 0
 
 
 @pytest.mark.timeout(900)

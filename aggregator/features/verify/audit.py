@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -172,7 +172,7 @@ class _Comparison:
                 raise StoppedError("stopped before the end; nothing is recorded")
             try:
                 results.append(self._job(jobs[0], seen))
-            except (PySparkException, Py4JJavaError) as error:
+            except (PySparkException, Py4JError) as error:
                 if self._stop.is_set():
                     raise StoppedError("stopped before the end; nothing is recorded") from error
                 reason, damaged = innermost(error), damaged_place(str(error))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -60,12 +61,17 @@ def watched(
     def watch() -> None:
         report_at = time.monotonic() + REPORT_SECONDS
         while not over.wait(LOOK_SECONDS):
-            if stop.is_set():
-                # Again and again: one job may begin while another is cancelled.
-                context.cancelJobGroup(group)
-            elif time.monotonic() >= report_at:
-                report_at = time.monotonic() + REPORT_SECONDS
-                progress(f"{what}: {_tasks(spark, group)}")
+            try:
+                if stop.is_set():
+                    # Again and again: one job may begin while another is cancelled.
+                    context.cancelJobGroup(group)
+                elif time.monotonic() >= report_at:
+                    report_at = time.monotonic() + REPORT_SECONDS
+                    progress(f"{what}: {_tasks(spark, group)}")
+            except Py4JError:
+                # A signal to the whole process group has ended the session. The block gets an
+                # error for that, so nothing is left to cancel or to report.
+                return
 
     thread = threading.Thread(target=watch, name="verify-watch", daemon=True)
     thread.start()
@@ -136,7 +142,7 @@ def run_job(
 ) -> JobResult:
     """Compare the hub topics of a job with their sources.
 
-    Raises PySparkException or Py4JJavaError when records cannot be read.
+    Raises PySparkException or Py4JError when records cannot be read.
     """
     numbers = Numbers(job.windows, tuple(sorted(job.hub.items())))
     # From here on Spark has only the findings to plan with, and nothing is read twice.
