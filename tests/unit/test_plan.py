@@ -243,11 +243,11 @@ def test_a_transform_has_a_reader_of_its_own_and_needs_a_slot_of_its_own() -> No
     one = config({"eu": "orders|payments"}, topics=topics, spark={"master": "local[1]"})
     assert "1 task slots for 2 tasks" in " ".join(plan(one, EU).refusals)
     auto = plan(config({"eu": "orders|payments"}, topics=topics), EU, cores=4)
-    assert (auto.slots.required, auto.tasks) == (2, 4)
+    assert (auto.slots.required, auto.tasks) == (2, 2)
 
 
 def test_tasks_are_dealt_by_the_cores_and_leave_half_of_the_slots() -> None:
-    assert plan(config(), EU, US, cores=8).tasks == 8
+    assert plan(config(), EU, US, cores=8).tasks == 4
     assert plan(config(), EU, US, cores=1).tasks == 1
     assert plan(config(spark={"master": "local[8]"}), EU, US, cores=8).tasks == 2
     assert plan(config(), EU, US).tasks == 1

@@ -13,16 +13,15 @@ from dataclasses import dataclass
 
 from aggregator.model.values import SourcePartition
 
-TASKS_PER_CORE = 2
-
 
 def tasks_per_source(cores: int, sources: int, slots: int | None) -> int:
-    """The most tasks for each of `sources` sources: together about two for each core.
+    """The most tasks for each of `sources` sources: together about one for each core.
 
-    At most half of the `slots`, where these are known, so that there is room for lanes that come
-    beside those that run; at least one.
+    With two for each core requests to the hub are half as large, and a record of 1 kB takes 1.4
+    times the CPU (docs/results/2026-11-29-tasks.md). At most half of the `slots`, where these are
+    known, so that there is room for lanes that come beside those that run; at least one.
     """
-    wanted = min(cores, TASKS_PER_CORE * cores // max(1, sources))
+    wanted = cores // max(1, sources)
     if slots is not None:
         wanted = min(wanted, slots // (2 * max(1, sources)))
     return max(1, wanted)
