@@ -259,7 +259,7 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
             "zzz:",
             "zzz: unknown key (valid here: name, hub, sources, topics, stream, checkpoint,"
             " spark, supervision, api, metrics, timeline, completeness,"
-            " tee, heartbeats)",
+            " tee, lineage, heartbeats)",
         ),
         (
             "stream: {checkpoint-interval: 1s}",
