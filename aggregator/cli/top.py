@@ -11,6 +11,7 @@ from rich.live import Live
 from aggregator.cli.command import Call, command
 from aggregator.cli.render import Output, report, show
 from aggregator.cli.running import Absent, Document, ask_running
+from aggregator.cli.signals import stop_on_signals
 from aggregator.cli.top_frame import WIDTH, TopDocuments, frame
 from aggregator.config.schema import Config
 from aggregator.model.errors import AggregatorError
@@ -87,17 +88,22 @@ def _absent(found: Absent) -> AggregatorError:
 
 
 def _watch(config: Config, answers: TopDocuments) -> None:
-    """Frame after frame; where the instance gives no more answers, the last one and why."""
-    pause, frames = threading.Event(), 0
-    with Live(frame(answers), screen=True, auto_refresh=False) as live:
-        try:
-            while not pause.wait(FRAME_SECONDS):
-                frames += 1
-                known = answers.overview if frames % OVERVIEW_FRAMES else None
-                try:
-                    answers, problem = answers_of(config, known), ""
-                except AggregatorError as error:
-                    problem = str(error)
-                live.update(frame(answers, problem), refresh=True)
-        except KeyboardInterrupt:
-            return
+    """Frame after frame until a signal; without answers the last one, and why there is none."""
+    stop, frames = threading.Event(), 0
+    with (
+        # Before the screen changes: the terminal gets its own back whichever signal comes.
+        stop_on_signals(stop, _say_nothing, hard=""),
+        Live(frame(answers), screen=True, auto_refresh=False) as live,
+    ):
+        while not stop.wait(FRAME_SECONDS):
+            frames += 1
+            known = answers.overview if frames % OVERVIEW_FRAMES else None
+            try:
+                answers, problem = answers_of(config, known), ""
+            except AggregatorError as error:
+                problem = str(error)
+            live.update(frame(answers, problem), refresh=True)
+
+
+def _say_nothing(*_: object, **__: object) -> None:
+    """The screen of the frames takes no lines of a log."""

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -167,6 +174,47 @@ def test_where_no_terminal_is_it_prints_one_frame_of_the_running_instance(tmp_pa
         assert json.loads(call(listen, "-o", "json").stdout)["phase"] == "RUNNING"
         other = call(listen, "--set", "name=another", code=EXIT_OTHER)
         assert "answers on" in other.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_well_and_gives_the_terminal_back(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    config = load_text("", [*SETS, f"checkpoint.path={tmp_path}"])
+    holder, status = StatusHolder(), whole_status()
+    terminal, end = pty.openpty()
+    with served(app_over(Control(config), holder)) as server:
+        holder.put(status.at, status.phase, lambda: status)
+        holder.recent.take(whole_view(config, topics=2, partitions=2))
+        sets = [*SETS, f"api.listen=127.0.0.1:{server.port}"]
+        flags = [part for it in sets for part in ("--set", it)]
+        command = [sys.executable, "-m", "aggregator", "top", *flags]
+        with subprocess.Popen(command, stdin=end, stdout=end, stderr=end) as running:
+            os.close(end)
+            try:
+                shown = read_until(terminal, b"RUNNING")
+                running.send_signal(number)
+                rest = read_until(terminal, LEAVES)
+                assert running.wait(20) == 0
+            finally:
+                running.kill()
+                os.close(terminal)
+    assert ENTERS in shown
+    assert b"Traceback" not in rest
+
+
+ENTERS, LEAVES = b"\x1b[?1049h", b"\x1b[?1049l"
+"""A terminal's other screen, which leaves what was there before as it was."""
+
+
+def read_until(terminal: int, wanted: bytes) -> bytes:
+    """What comes from a terminal up to this, which has to come within 30 s."""
+    found, limit = b"", time.monotonic() + 30
+    while wanted not in found:
+        assert select.select([terminal], [], [], limit - time.monotonic())[0], found
+        found += os.read(terminal, 65_536)
+    return found
 
 
 @pytest.mark.parametrize("options", [(), ("--once",), ("-o", "json")])
