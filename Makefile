@@ -162,6 +162,7 @@ $(VENV)/half-%.lock.in:
 
 # Downloads and preparations of the first run.
 $(PREPARED): $(STAMP)
+	@$(BIN)/python -m aggregator.datapath.connector.build
 	@$(BIN)/aggregator jars > /dev/null
 	@touch $@
 
