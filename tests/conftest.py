@@ -20,7 +20,7 @@ from support.commands import keep_commands
 from support.examples import register_profiles
 from support.java_options import OF_SUBMIT
 from support.jobs import jobs_here
-from support.order import put_in_order
+from support.order import name_apart, put_in_order
 from support.scratch import Scratch
 from support.shared import Owner, joined, log_tails, started
 
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With `--dist loadfile` a process takes one file after the other, in this order."""
+    name_apart(items)
     put_in_order(items)
 
 

@@ -1,4 +1,7 @@
-"""In which order test files run: long ones first, and busy ones between those that wait."""
+"""In which order test files run: long ones first, and busy ones between those that wait.
+
+And each test has an id of its own, by which it is given to a process.
+"""
 
 from __future__ import annotations
 
@@ -68,6 +71,18 @@ ORDER = (
 them those that wait for most of their time, again the longest first. So cores are neither idle nor
 wanted by all processes at once. One that is not here runs before all others: nobody is to wait for
 it in the end."""
+
+
+def name_apart(items: list[pytest.Item]) -> None:
+    """Give tests of one id, as a fuzzer makes for each call of an API, the ids of their names.
+
+    Of tests with one id xdist runs one, and says nothing of the others.
+    """
+    for item in items:
+        params = item.name.partition("[")[2]
+        if params and item.id.params is None:
+            item._id = item.id.with_params(params.removesuffix("]"))
+    assert len({it.nodeid for it in items}) == len(items), "two tests have one id"
 
 
 def put_in_order(items: list[pytest.Item]) -> None:

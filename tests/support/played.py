@@ -26,7 +26,7 @@ from aggregator.model.events import Event, LogLevel
 from aggregator.store.state_store import StateStore
 from support.rest import PlayedEngine
 from support.serving import nothing_recorded, served
-from support.statuses import whole_status
+from support.statuses import whole_status, whole_view
 
 READ, WRITE = "read-me-0123456789", "change-me-0123456789"
 ALIAS = "s0"
@@ -103,6 +103,7 @@ def _made(state: Path, *more: str) -> tuple[ASGIApp, Control, Recorder]:
     control = Control(config, lambda added: load_text("", sets, {}, added=added))
     holder, status = StatusHolder(), whole_status()
     holder.put(status.at, status.phase, lambda: status)
+    holder.recent.take(whole_view(config, topics=1, partitions=1))
     recorder = nothing_recorded(control, holder)
     audits = AuditRunner()
     # None is begun: it would be a process with a JVM.
