@@ -156,14 +156,14 @@ final class HubWriter {
     private static final long TIMES_FREE = 4;
     /** At most this part of the buffer is held here beside it. */
     private static final long HELD_PART = 4;
-    /** How long answers for other places are waited for when one is left alone. */
-    private static final long DRAIN_NANOS = 400_000_000L;
     private static final long STUCK_TIMEOUTS = 4;
     /** Kafka's default for `delivery.timeout.ms`, and the part of it before it is over. */
     private static final long DELIVERY_MS = 120_000;
     private static final double STUCK_PART = 0.75;
     private static final long STUCK_RISE_MS = 4_000;
-    /** How long report points wait for an answer. */
+    /**
+     * How long report points wait for an answer, and one that is left alone for those of others.
+     */
     private static final long SILENT_MS = 2_000;
     /** Until what the hub has refused for a moment is sent again. */
     private static final long AGAIN_MS = 1_000;
@@ -321,12 +321,13 @@ final class HubWriter {
     }
 
     /**
-     * Waits a little until all but what is stuck has its answer. Returns the source partitions of
-     * what has none then; meanwhile nothing is handed over.
+     * After `tick`: waits two seconds at most until all but what is stuck or silent has its answer.
+     * Returns the source partitions of what has none then; meanwhile nothing is handed over.
      */
     BitSet drain() {
-        long until = System.nanoTime() + DRAIN_NANOS;
-        while (failure == null && waits() && System.nanoTime() - until < 0) {
+        BitSet silent = silent();
+        long until = System.nanoTime() + SILENT_MS * 1_000_000;
+        while (failure == null && waits(silent) && System.nanoTime() - until < 0) {
             pause(SLICE_MS);
         }
         BitSet parts = new BitSet();
@@ -349,9 +350,11 @@ final class HubWriter {
         return parts;
     }
 
-    private boolean waits() {
-        for (HubPlace place : places) {
-            if (!place.broken && place.underWay() > 0 && !refused.contains(place)) {
+    private boolean waits(BitSet silent) {
+        for (int i = 0; i < places.length; i++) {
+            HubPlace place = places[i];
+            boolean mayAnswer = !place.broken && !silent.get(i) && !refused.contains(place);
+            if (mayAnswer && place.underWay() > 0) {
                 return true;
             }
         }
