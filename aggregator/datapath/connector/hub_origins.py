@@ -11,7 +11,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from aggregator.config.kafka_settings import jvm_settings
@@ -98,12 +97,7 @@ class HubOrigins:
             self._process.stdin.write(self._request)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout, self._errors):

@@ -11,8 +11,7 @@ from aggregator.kafka.discovery.hub_logs import read_topics
 from aggregator.kafka.discovery.poller import first_look
 from aggregator.kafka.discovery.prepare import Prepared
 from aggregator.plan.lifecycle.inputs import FoundGaps, HubLogs
-from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
-from aggregator.store.checkpoint.start_state import CheckpointState
+from aggregator.store.checkpoint.checkpoint_table import stored_state
 from aggregator.store.controls import Controls
 from aggregator.store.gaps import GapTable
 from aggregator.store.seen_topics import SeenTable
@@ -26,8 +25,7 @@ def preview_of(config: Config, prepared: Prepared) -> Preview:
     answer.
     """
     place = config.checkpoint
-    table = CheckpointTable.open(place.path, place.storage_options)
-    state = CheckpointState() if table is None else table.load()
+    state = stored_state(place)
 
     paused = Controls(StateStore.of(place)).read()
 

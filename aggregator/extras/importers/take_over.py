@@ -27,7 +27,7 @@ from aggregator.kafka.reader import RangeReader
 from aggregator.model.errors import ClusterError
 from aggregator.model.values import OffsetRange, Raw, SourcePartition, TopicPartition
 from aggregator.status.schema import Document
-from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.checkpoint_table import stored_state
 from aggregator.store.checkpoint.rows import to_moment
 
 MOST_PARTITIONS = 200
@@ -151,10 +151,8 @@ def _one(
 
 def _known(config: Config, alias: str) -> set[object]:
     """The partitions of a source that have a position."""
-    place = config.checkpoint
-    table = CheckpointTable.open(place.path, place.storage_options)
-    entries = table.load().entries if table is not None else {}
-    return {sp.topic_partition for sp in entries if sp.cluster == alias}
+    known = stored_state(config.checkpoint).entries
+    return {sp.topic_partition for sp in known if sp.cluster == alias}
 
 
 def _how_far_off(config: Config, found: StoredPositions, report: MovesReport) -> str:

@@ -24,7 +24,7 @@ from aggregator.extras.notebook.delta_frames import read_table
 from aggregator.kafka.discovery.prepare import prepare
 from aggregator.model.errors import AggregatorError, JarsError
 from aggregator.model.values import OffsetRange, TopicPartition
-from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.checkpoint_table import stored_state
 
 Offsets = Mapping[int, tuple[int, int]]
 """Partition -> (first offset, the one behind the last)."""
@@ -170,10 +170,7 @@ def _hub_options(config: Config) -> dict[str, str]:
 
     Whatever the config says now: they were perhaps copied when it said something else.
     """
-    place = config.checkpoint
-    table = CheckpointTable.open(place.path, place.storage_options)
-    entries = table.load().entries if table is not None else {}
-    return {**_options(config.hub), **known_origins(entries)}
+    return {**_options(config.hub), **known_origins(stored_state(config.checkpoint).entries)}
 
 
 def _millis(moment: datetime) -> int:

@@ -27,7 +27,7 @@ from aggregator.model.errors import AggregatorError, RefusedError
 from aggregator.model.values import Pause, SourcePartition, TopicPartition
 from aggregator.plan.failover import behind_of, ends_of
 from aggregator.plan.topics.naming import naming_of
-from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.checkpoint_table import stored_state
 from aggregator.store.checkpoint.past_commits import Past, ProvenBound, fitting
 from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.controls import Controls
@@ -155,11 +155,7 @@ def sighted(config: Config, alias: str) -> Sighted:
     discovery = discover(config, aliases=[HUB, alias])
     hub = hub_facts(discovery)
     failure = discovery.failed.get(alias)
-    table = CheckpointTable.open(config.checkpoint.path, config.checkpoint.storage_options)
-    whole = table.load() if table is not None else CheckpointState()
-    state = replace(
-        whole, entries={sp: it for sp, it in whole.entries.items() if sp.cluster == alias}
-    )
+    state = _state_of(config, alias)
     names = {naming_of(config, alias).of(sp.topic).name for sp in state.entries}
     topics = {it: hub.topics[it].partitions for it in sorted(names) if it in hub.topics}
     ends: dict[SourcePartition, int | None] = {
@@ -229,18 +225,21 @@ def wait_copied(
 
     The sight with the state of then.
     """
-    place = config.checkpoint
     while found.left:
         words = f"{found.left:,} offsets of {alias} are not copied yet"
         if time.monotonic() >= deadline:
             raise FailoverError(f"not in time: {words}; does it run, and is nothing paused?")
         report(words)
         time.sleep(POLL_SECONDS)
-        table = CheckpointTable.open(place.path, place.storage_options)
-        whole = table.load() if table is not None else CheckpointState()
-        own = {sp: it for sp, it in whole.entries.items() if sp.cluster == alias}
-        found = replace(found, state=replace(whole, entries=own))
+        found = replace(found, state=_state_of(config, alias))
     return found
+
+
+def _state_of(config: Config, alias: str) -> CheckpointState:
+    """What is stored now, with the partitions of one source alone."""
+    whole = stored_state(config.checkpoint)
+    own = {sp: it for sp, it in whole.entries.items() if sp.cluster == alias}
+    return replace(whole, entries=own)
 
 
 def _groups(

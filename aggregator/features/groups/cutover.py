@@ -31,7 +31,7 @@ from aggregator.kafka.admin import ClusterAdmin, by_partition, each_cluster
 from aggregator.model.errors import AggregatorError, ClusterError, RefusedError
 from aggregator.model.values import SourcePartition, TopicPartition
 from aggregator.plan.positions.start import Gap
-from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.checkpoint_table import stored_state
 from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.gaps import GapTable
 from aggregator.store.moved_groups import MovedGroups
@@ -311,10 +311,8 @@ def _copied(
     report: TextSink,
 ) -> CheckpointState:
     """The checkpoint, once its positions have reached these ends."""
-    place = config.checkpoint
     while True:
-        table = CheckpointTable.open(place.path, place.storage_options)
-        state = table.load() if table is not None else CheckpointState()
+        state = stored_state(config.checkpoint)
         left = _left(ends, state)
         if not left:
             return state

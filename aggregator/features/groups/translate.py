@@ -35,7 +35,7 @@ from aggregator.kafka.discovery.prepare import partitions_by_cluster, plan_of_al
 from aggregator.model.errors import ClusterError
 from aggregator.model.values import LogId, OffsetRange, Route, SourcePartition, TopicPartition
 from aggregator.plan.plan import Plan
-from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.checkpoint_table import stored_state
 from aggregator.store.checkpoint.identity import identity_of
 from aggregator.store.checkpoint.past_commits import Past, ProvenBound, fitting
 from aggregator.store.checkpoint.rows import HUB as HUB_ALIAS
@@ -138,10 +138,7 @@ def look(config: Config, aliases: Sequence[str]) -> GroupSight:
     Raises ClusterError when the hub or a source does not answer: a group may be there.
     """
     plan = plan_of_all(config, aliases, "a group may be at each source")
-    place = config.checkpoint
-    table = CheckpointTable.open(place.path, place.storage_options)
-    state = table.load() if table is not None else CheckpointState()
-    return sight_of(config, plan, aliases, state)
+    return sight_of(config, plan, aliases, stored_state(config.checkpoint))
 
 
 def states_at(config: Config, clusters: Collection[str]) -> dict[str, dict[str, str]]:

@@ -2,16 +2,16 @@
 
 import time
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import Self
 
 from aggregator.config.schema import Config
 from aggregator.datapath.connector.hub_origins import HubOrigins, OriginRun
 from aggregator.features.quarantine.records import Origin, origin_of
 from aggregator.model.values import OffsetRange, Raw, TopicPartition
-from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.checkpoint_table import stored_state
 
-SECONDS = 5.0
+SECONDS = 15.0
+"""A Java process starts within this time, also on a busy machine, and reads a screen of records."""
 CLIENT = "aggregator-look"
 ENDLESS = 2**63 - 1
 
@@ -30,17 +30,18 @@ def without_origin(records: Iterable[Placed]) -> dict[TopicPartition, list[int]]
     return found
 
 
-def origins_of(config: Config, records: Iterable[Placed]) -> Origins:
+def origins_of(config: Config, records: Iterable[Placed]) -> tuple[Origins, int]:
     """The origins of those records that have none in their headers, as far as batches have them.
 
-    Raises ClusterError when the hub cannot be read, and CheckpointError.
+    And of how many partitions the batches were not read in time. Raises ClusterError when the hub
+    cannot be read, and CheckpointError.
     """
     wanted = without_origin(records)
     if not wanted:
-        return {}
+        return {}, 0
     ranges = {tp: OffsetRange(min(it), max(it) + 1) for tp, it in wanted.items()}
     with BatchOrigins(config, ranges) as origins:
-        return origins.find(wanted)
+        return origins.find(wanted), origins.late
 
 
 class BatchOrigins:
@@ -51,33 +52,30 @@ class BatchOrigins:
     """
 
     def __init__(self, config: Config, ranges: Mapping[TopicPartition, OffsetRange]) -> None:
-        place = config.checkpoint
-        table = CheckpointTable.open(place.path, place.storage_options)
-        known = table.load().entries if table is not None else {}
+        known = stored_state(config.checkpoint).entries
         self._origins = HubOrigins(config.hub, ranges, known, CLIENT) if known else None
         self._runs: dict[TopicPartition, list[OriginRun]] = {tp: [] for tp in ranges}
         self._read = dict.fromkeys(ranges, -1)
+        self.late = 0
+        """Partitions that were not read in time as far as `find` wanted."""
 
     def __enter__(self) -> Self:
         if self._origins is not None:
             self._coming = self._origins.__enter__().runs()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._origins is not None:
-            self._origins.__exit__(kind, error, trace)
+            self._origins.__exit__()
 
     def find(self, wanted: Mapping[TopicPartition, list[int]]) -> Origins:
         """The origins of these offsets, as far as they come in time and batches have them."""
         found: Origins = {}
         if self._origins is None:
             return found
-        self._read_to({tp: max(offsets) for tp, offsets in wanted.items()})
+        tops = {tp: max(offsets) for tp, offsets in wanted.items()}
+        self._read_to(tops)
+        self.late = sum(self._read[tp] <= top for tp, top in tops.items())
         for tp, offsets in wanted.items():
             for run in self._runs[tp]:
                 for offset in offsets:
@@ -94,5 +92,5 @@ class BatchOrigins:
             if run is not None:
                 self._runs[run.tp].append(run)
                 self._read[run.tp] = run.offset + run.records if run.records else ENDLESS
-            elif time.monotonic() > deadline:
+            if time.monotonic() > deadline:
                 return

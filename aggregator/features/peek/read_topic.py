@@ -213,14 +213,18 @@ def _read(
 def _origins_at(
     config: Config, source: str | None, records: Sequence[Placed], remarks: list[str]
 ) -> Origins:
-    """The origins that batches have; a remark where they cannot be read."""
+    """The origins that batches have; a remark where they cannot be read, or not in time."""
     if source is not None:
         return {}
+    origins: Origins = {}
     try:
-        return origins_of(config, records)
+        origins, late = origins_of(config, records)
+        why = f"{late} partitions were not read to their end in time" if late else ""
     except AggregatorError as error:
-        remarks.append(f"origins of batches that were copied as they are: {error}")
-        return {}
+        why = str(error)
+    if why:
+        remarks.append(f"origins of batches that were copied as they are: {why}")
+    return origins
 
 
 def follow(config: Config, look: TopicLook, most: int | None) -> Iterator[PeekedRecord]:

@@ -38,7 +38,7 @@ from aggregator.plan.positions.start import Observed
 from aggregator.plan.refusals import NOTHING_REFUSED, Refusals
 from aggregator.plan.topics.hub_topics import Flowing, flowing_of
 from aggregator.plan.topics.naming import naming_of
-from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.checkpoint_table import stored_state
 
 Attempt = Callable[[Sequence[Action]], Sequence[Applied]]
 
@@ -84,8 +84,7 @@ def copied_topics(place: CheckpointConfig) -> frozenset[tuple[str, str]]:
     What needs them next says why.
     """
     try:
-        table = CheckpointTable.open(place.path, place.storage_options)
-        known = table.load().entries if table is not None else {}
+        known = stored_state(place).entries
     except CheckpointError:
         return frozenset()
     return frozenset((sp.cluster, sp.topic) for sp in known)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Schema, write_deltalake
 
+from aggregator.config.schema import CheckpointConfig
 from aggregator.model.errors import CheckpointConflictError, CheckpointError
 from aggregator.model.failpoint import failpoint
 from aggregator.plan.lease import Moment
@@ -312,3 +313,12 @@ class CheckpointTable:
             if found.num_rows:
                 return rows.to_table(filter=pc.field("seq") >= pc.max(found["seq"]))
         return rows.to_table()
+
+
+def stored_state(place: CheckpointConfig) -> CheckpointState:
+    """What the table of a config holds now; nothing where there is no table yet.
+
+    CheckpointError when it cannot be read or is damaged.
+    """
+    table = CheckpointTable.open(place.path, place.storage_options)
+    return table.load() if table is not None else CheckpointState()
