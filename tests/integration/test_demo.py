@@ -99,6 +99,16 @@ def test_ctrl_c_ends_the_load_and_the_count_is_exact() -> None:
     assert all(flow["sent"] == flow["in_hub"] > 100 for flow in flows.values())
 
 
+def test_it_ends_by_itself_and_says_that_all_arrived() -> None:
+    with demo("--seconds", "4", "--rate", "400") as running:
+        assert running.process.stdout is not None
+        text = running.process.stdout.read()
+        assert running.process.wait(60) == 0, text
+    assert "Every record sent is in the hub, once and in order." in text
+    assert "origin.offset" in text
+    assert re.search(r"p50 \d+ ms +p95 \d+ ms +p99 \d+ ms", text)
+
+
 def test_a_world_that_is_kept_lives_can_be_asked_and_ends_cleanly() -> None:
     """Three sources, one of which breaks; the commands that it prints work; SIGTERM ends it."""
     # For a picture there is a past to show, and time to take it.

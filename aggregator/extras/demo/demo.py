@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from aggregator.extras.demo.generator import REGIONS, TOPICS, EventMaker
 from aggregator.extras.demo.hub_reader import DemoReader, Example, Tail
-from aggregator.extras.demo.load import Load
+from aggregator.extras.demo.load import Load, loading
 from aggregator.extras.demo.verdict import Flow, Tally, percentile, tally
 from aggregator.extras.demo.world import World, check_alive
 from aggregator.extras.embedded.processes import GuardedProcess
@@ -105,7 +105,7 @@ class Demo:
             for alias in SOURCE_PARTITIONS
         ]
         tail = Tail(hub, TOPICS)
-        with self._world.aggregator() as child, _following(tail), _loading(loads):
+        with self._world.aggregator() as child, _following(tail), loading(loads, Load.stop):
             first = self._watch(child, loads, tail)
         # Only now, so that nothing that the aggregator still does can change the count.
         self._say("counting")
@@ -183,17 +183,6 @@ def _following(tail: Tail) -> Iterator[None]:
         yield
     finally:
         tail.stop()
-
-
-@contextmanager
-def _loading(loads: list[Load]) -> Iterator[None]:
-    for load in loads:
-        load.start()
-    try:
-        yield
-    finally:
-        for load in loads:
-            load.stop()
 
 
 def _sent(loads: list[Load]) -> dict[Flow, int]:

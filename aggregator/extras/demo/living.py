@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, TopicPartition
@@ -22,7 +21,7 @@ from aggregator.extras.demo.generator import (
     TOPICS,
     EventMaker,
 )
-from aggregator.extras.demo.load import Load
+from aggregator.extras.demo.load import Load, loading
 from aggregator.extras.demo.world import World, check_alive
 from aggregator.extras.embedded.processes import GuardedProcess
 from aggregator.extras.embedded.topics import end_offsets
@@ -79,7 +78,7 @@ class Living:
             if stop.is_set():
                 return
             loads = self._loads(world)
-            with world.aggregator() as child, _loading(loads):
+            with world.aggregator() as child, loading(loads, Load.abandon):
                 if self._wait_for_copies(world, child, stop):
                     self._commit_group(world)
                     self._ready(world)
@@ -139,14 +138,3 @@ class Living:
                 broker.start()
                 self._say(f"{BREAKS} is back: what it was sent in that time is copied now")
                 changes_at = time.monotonic() + every - away
-
-
-@contextmanager
-def _loading(loads: list[Load]) -> Iterator[None]:
-    for load in loads:
-        load.start()
-    try:
-        yield
-    finally:
-        for load in loads:
-            load.abandon()

@@ -3,7 +3,8 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, Message, Producer
 
@@ -52,9 +53,7 @@ class Load:
 
     def stop(self) -> None:
         """Write no more; returns when all is acknowledged. ClusterError when something is not."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._end()
         left = self._producer.flush(FLUSH_SECONDS)
         if left or self._failures:
             why = self._failures[0] if self._failures else f"not within {FLUSH_SECONDS:g} s"
@@ -62,9 +61,7 @@ class Load:
 
     def abandon(self) -> None:
         """Write no more; what a source that is away has not acknowledged is thrown away."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._end()
         self._producer.purge()
 
     def counts(self) -> dict[str, int]:
@@ -76,6 +73,11 @@ class Load:
         """Source partition -> offsets of all acknowledged records."""
         with self._lock:
             return {partition: frozenset(offsets) for partition, offsets in self._offsets.items()}
+
+    def _end(self) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
 
     def _run(self) -> None:
         began, made = time.monotonic(), 0
@@ -117,3 +119,15 @@ class Load:
                 offset
             )
             self._counts[topic] += 1
+
+
+@contextmanager
+def loading(loads: Sequence[Load], end: Callable[[Load], None]) -> Iterator[None]:
+    """Write while the block runs; then `end`, as `Load.stop` or `Load.abandon`, ends each."""
+    for load in loads:
+        load.start()
+    try:
+        yield
+    finally:
+        for load in loads:
+            end(load)
