@@ -166,8 +166,8 @@ def native(status: Status, *, partitions: bool) -> Iterator[Metric]:
 
 
 def _of_sources(status: Status) -> Iterator[Metric]:
-    sources, up = status.sources, (SourceState.RUNNING, SourceState.CATCHING_UP)
-    yield _gauge("source_up", [((it.alias,), float(it.state in up)) for it in sources])
+    sources = status.sources
+    yield _gauge("source_up", [((it.alias,), float(it.state.is_well)) for it in sources])
     yield _states("source_state", SourceState, [((it.alias,), it.state) for it in sources])
     held = Counter((it.cluster, it.state) for it in status.partitions)
     keys = [(it.alias, state) for it in sources for state in PartitionState]

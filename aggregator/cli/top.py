@@ -19,8 +19,9 @@ from aggregator.status.live_report import LiveHistory, LiveMoment
 from aggregator.status.overview import Overview
 
 FRAME_SECONDS = 1.0
-OVERVIEW_FRAMES = 5
-"""Frames from one overview to the next: it is made of every partition."""
+WHOLE_FRAMES = 5
+"""Frames from one overview and history to the next: they are made of every partition, and of 15
+minutes. In between only the moment is asked for."""
 
 
 @command(
@@ -51,13 +52,10 @@ def top(
     _watch(config, answers)
 
 
-def answers_of(config: Config, known: Overview | None = None) -> TopDocuments:
-    """What the instance of this config says now; with a `known` overview, beside that.
-
-    AggregatorError when none answers, with the reason.
-    """
+def answers_of(config: Config) -> TopDocuments:
+    """What the instance of this config says now. AggregatorError when none answers, and why."""
     return TopDocuments(
-        known or whole(config),
+        whole(config),
         _answer(config, "/api/live", LiveMoment),
         _answer(config, "/api/live/history", LiveHistory),
     )
@@ -65,14 +63,11 @@ def answers_of(config: Config, known: Overview | None = None) -> TopDocuments:
 
 def whole(config: Config) -> Overview:
     """The overview, which says that it is of this config. AggregatorError when none answers."""
-    found = ask_running(config, "/api/overview", Overview)
-    if isinstance(found, Absent):
-        raise _absent(found)
-    return found
+    return _answer(config, "/api/overview", Overview, named=True)
 
 
-def _answer(config: Config, path: str, kind: type[Document]) -> Document:
-    found = ask_running(config, path, kind, named=False)
+def _answer(config: Config, path: str, kind: type[Document], *, named: bool = False) -> Document:
+    found = ask_running(config, path, kind, named=named)
     if isinstance(found, Absent):
         raise _absent(found)
     return found
@@ -97,9 +92,12 @@ def _watch(config: Config, answers: TopDocuments) -> None:
     ):
         while not stop.wait(FRAME_SECONDS):
             frames += 1
-            known = answers.overview if frames % OVERVIEW_FRAMES else None
             try:
-                answers, problem = answers_of(config, known), ""
+                if frames % WHOLE_FRAMES:
+                    answers = answers.at(_answer(config, "/api/live", LiveMoment))
+                else:
+                    answers = answers_of(config)
+                problem = ""
             except AggregatorError as error:
                 problem = str(error)
             live.update(frame(answers, problem), refresh=True)

@@ -37,7 +37,6 @@ COLOURS = {
     SourceState.UNREACHABLE: "red",
     SourceState.FAILED: "red",
 }
-WELL = (SourceState.RUNNING, SourceState.CATCHING_UP)
 LEVELS = {"error": "red", "warning": "yellow"}
 
 
@@ -48,6 +47,16 @@ class TopDocuments:
     overview: Overview
     moment: LiveMoment
     history: LiveHistory
+
+    def at(self, moment: LiveMoment) -> TopDocuments:
+        """At another moment: where it is a newer one, its rate follows those of the history."""
+        if moment.number == self.moment.number:
+            return self
+        series = self.history.series
+        rates = (*series.records_per_second, moment.total.records_per_second)
+        grown = series.model_copy(update={"records_per_second": rates})
+        history = self.history.model_copy(update={"series": grown})
+        return TopDocuments(self.overview, moment, history)
 
 
 def frame(answers: TopDocuments, problem: str = "") -> RenderableType:
@@ -109,7 +118,7 @@ def _sources(answers: TopDocuments) -> Table:
     for name in ("rec/s", "bytes/s", "lag", "behind"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column(f"last {POINTS_SHOWN // 4} min", no_wrap=True)
-    sources = sorted(answers.moment.sources, key=lambda it: it.state in WELL)
+    sources = sorted(answers.moment.sources, key=lambda it: it.state.is_well)
     for source in sources[:MOST_SOURCES]:
         points = answers.history.sparks.get(source.alias, ())[-POINTS_SHOWN:]
         table.add_row(*_row(source), Text(sparkline(points, POINTS_SHOWN), "cyan"))

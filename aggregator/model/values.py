@@ -332,6 +332,11 @@ class SourceState(StrEnum):
     PAUSED = "PAUSED"
     FAILED = "FAILED"
 
+    @property
+    def is_well(self) -> bool:
+        """Whether its records are copied, live or to catch up."""
+        return self in (SourceState.RUNNING, SourceState.CATCHING_UP)
+
 
 class ReaderState(StrEnum):
     """What the reader of a lane does with a partition, as the connector names it.

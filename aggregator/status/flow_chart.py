@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 
-from aggregator.model.values import SourceState
 from aggregator.status.hub_topics import HubTopicOverview, hub_topics
 from aggregator.status.lag import sum_known
 from aggregator.status.schema import Document, PartitionState, SourceStatus, Status
@@ -54,8 +53,7 @@ def flow_chart(status: Status, earlier: Status | None, titles: Mapping[str, str]
 
 def _by_need(sources: Iterable[SourceStatus]) -> list[str]:
     """The ones that do not run first, then by what was copied of them."""
-    well = (SourceState.RUNNING, SourceState.CATCHING_UP)
-    ordered = sorted(sources, key=lambda it: (it.state in well, -it.records, it.alias))
+    ordered = sorted(sources, key=lambda it: (it.state.is_well, -it.records, it.alias))
     return [it.alias for it in ordered]
 
 

@@ -158,6 +158,16 @@ def call(listen: str, *more: str, code: int = 0) -> Result:
     return result
 
 
+def test_between_two_histories_the_last_minute_moves_with_each_new_moment() -> None:
+    whole = answers(EU)
+    again = whole.at(whole.moment)
+    newer = whole.at(whole.moment.model_copy(update={"number": whole.moment.number + 1}))
+    rates = whole.history.series.records_per_second
+    assert again.history.series.records_per_second == rates
+    assert newer.history.series.records_per_second == (*rates, TOTAL.records_per_second)
+    assert newer.overview is whole.overview
+
+
 def test_where_no_terminal_is_it_prints_one_frame_of_the_running_instance(tmp_path: Path) -> None:
     config = load_text("", [*SETS, f"checkpoint.path={tmp_path}"])
     holder, status = StatusHolder(), whole_status()

@@ -31,7 +31,6 @@ from aggregator.status.schema import HeartbeatsStatus
 TARGET = "hub"
 """What the hub is called in a heartbeat: the config knows no alias of it."""
 VERSION = 0
-GOING = (SourceState.RUNNING, SourceState.CATCHING_UP)
 
 
 def beating(
@@ -42,7 +41,8 @@ def beating(
     So one that is paused, silent, refused or not selected gets none, and that says so.
     """
     read = {sp.cluster for sp in reading}
-    return frozenset(alias for alias in read if states.get(alias) in GOING)
+    well = {alias for alias, state in states.items() if state.is_well}
+    return frozenset(read & well)
 
 
 def key_of(source: str, target: str = TARGET) -> bytes:
