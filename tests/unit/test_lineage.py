@@ -152,10 +152,7 @@ def test_a_catalog_that_got_all_events_knows_exactly_what_flows(
     assert all(it.state == "COMPLETE" for it in ends)
 
 
-def test_a_catalog_is_sent_what_flows_and_what_changes_and_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(emitter, "TURN_SECONDS", 0.01)
+def test_a_catalog_is_sent_what_flows_and_what_changes_and_the_end(tmp_path: Path) -> None:
     path = tmp_path / "events"
     config = to_file(path)
     events: list[Event] = []

@@ -24,7 +24,6 @@ from aggregator.plan.plan import Plan
 from aggregator.plan.topics.selection import Selection
 from aggregator.store.delta import table_at
 
-TURN_SECONDS = 2.0
 RETRY_SECONDS = 30.0
 LAST_SECONDS = 5.0
 """A stop waits this long for the last events of the jobs."""
@@ -92,7 +91,7 @@ class Lineage(Service):
         self._loop = Loop(
             "lineage",
             self._turn,
-            every=lambda: RETRY_SECONDS if self._status.error else TURN_SECONDS,
+            every=self._every,
             on_error=self._fail,
             finish=self._finish,
             stop_seconds=LAST_SECONDS,
@@ -105,10 +104,13 @@ class Lineage(Service):
 
     def follow(self, now: Now) -> None:
         """Report what this plan lets flow."""
-        if now.plan is not None:
-            self._now = now
-            if now.config.lineage.transport:
-                self._loop.start()
+        if now.plan is None:
+            return
+        before, self._now = self._now, now
+        if now.config.lineage.transport:
+            self._loop.start()
+        if before is None or before.plan is not now.plan or before.config is not now.config:
+            self._loop.wake()
 
     def status(self) -> LineageStatus | None:
         """Its status; None without a catalog."""
@@ -122,6 +124,13 @@ class Lineage(Service):
     def stop(self) -> None:
         """Report the end of the jobs, and wait a moment for that."""
         self._loop.stop()
+
+    def _every(self) -> float:
+        """Seconds until an event may be due without another plan or config."""
+        if self._status.error:
+            return RETRY_SECONDS
+        oldest = min((it.at for it in self._reported.values()), default=time.monotonic())
+        return max(0.0, oldest + self._settings.interval - time.monotonic())
 
     def _turn(self) -> None:
         now = self._now
