@@ -14,7 +14,7 @@ class LineageConfig(Node):
         default_factory=dict,
         description="where OpenLineage events go, with the settings of openlineage-python: "
         "{type: http, url: ...}, {type: file, log_file_path: ..., append: true}, or {type: kafka, "
-        "topic: ..., config: {...}}; none = nothing is sent",
+        "topic: ...}, at the hub or where its config says; none = nothing is sent",
     )
     namespace: str = Field(
         default="kafka-aggregator", min_length=1, description="the namespace of the jobs"

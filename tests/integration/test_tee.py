@@ -471,6 +471,9 @@ def test_a_tee_beside_an_instance_lands_what_it_writes_and_ends_with_it(
                 (f"kafka://{servers}", unique)
             ]
             assert [(out["namespace"], out["name"]) for out in it["outputs"]] == [made]
+        # The second run finds its table.
+        facets = own[1]["outputs"][0].get("facets", {})
+        assert ("schema" in facets) == (kind == "land")
 
 
 def test_a_hub_that_is_away_for_a_while_is_gone_on_with(

@@ -20,6 +20,11 @@ def event_problems(event: Mapping[str, Any]) -> list[str]:
         (event["schemaURL"], event),
         *((it["_schemaURL"], it) for it in event["run"]["facets"].values()),
         *((it["_schemaURL"], it) for it in event["job"]["facets"].values()),
+        *(
+            (it["_schemaURL"], it)
+            for dataset in (*event["inputs"], *event["outputs"])
+            for it in dataset.get("facets", {}).values()
+        ),
     ]
     return [
         f"{each.instance_path}: {each.message}"

@@ -15,7 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -103,6 +105,7 @@ def test_each_hub_topic_and_each_table_is_a_job_of_its_own(tmp_path: Path) -> No
             "central.land.orders",
             (Dataset("kafka://hub:9092", "orders"),),
             Dataset("file", f"{tmp_path}/orders"),
+            f"{tmp_path}/orders",
         ),
     )
     alone = config_of()
@@ -181,9 +184,31 @@ def test_a_catalog_is_sent_what_flows_and_what_changes_and_the_end(tmp_path: Pat
     assert events == []
 
 
+def test_a_table_is_shown_with_its_columns_once_it_is_there(tmp_path: Path) -> None:
+    path, table = tmp_path / "events", tmp_path / "table"
+    catalog = Catalog(to_file(path))
+    job = LineageJob("a", (), Dataset("file", str(table)), str(table))
+    catalog.send("START", job)
+    catalog.send("RUNNING", replace(job, table="s3a://bucket/table"))
+    write_deltalake(table, pa.table({"value": [b"x"], "at": [1], "tags": [["x"]]}))
+    catalog.send("RUNNING", job)
+    (table / "_delta_log" / f"{0:020}.json").write_text("{")
+    catalog.send("RUNNING", job)
+    catalog.close()
+    events = sent(path)
+    assert [event_problems(it) for it in events] == [[]] * 4
+    facets = [it["outputs"][0].get("facets", {}) for it in events]
+    assert [facets[at] for at in (0, 1, 3)] == [{}] * 3
+    assert [(it["name"], it["type"]) for it in facets[2]["schema"]["fields"]] == [
+        ("value", "binary"),
+        ("at", "long"),
+        ("tags", "array"),
+    ]
+
+
 def test_the_schemas_find_what_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "events"
-    catalog = Catalog(to_file(path).lineage, "central")
+    catalog = Catalog(to_file(path))
     catalog.send("START", LineageJob("a", (), Dataset("file", "/a")))
     catalog.close()
     (event,) = sent(path)
@@ -256,7 +281,13 @@ def test_a_transport_without_a_type_and_one_that_is_unknown_are_refused(tmp_path
         config_of('lineage.transport={"url": "http://catalog:5000"}')
     config = config_of('lineage.transport={"type": "file"}')
     with pytest.raises(ConfigError, match=r"lineage\.transport: .*log_file_path"):
-        Catalog(config.lineage, "central")
+        Catalog(config)
+    config = config_of('lineage.transport={"type": "kafka", "topics": "lineage"}')
+    with pytest.raises(ConfigError, match=r"\.topics: is not known(?s:.*)\.topic: is missing"):
+        Catalog(config)
+    config = config_of('lineage.transport={"type": "kafka", "topic": "a", "config": {"acks": "x"}}')
+    with pytest.raises(ConfigError, match=r"lineage\.transport: .*acks"):
+        Catalog(config)
 
 
 def test_without_the_package_the_error_says_how_to_get_it(
@@ -264,7 +295,7 @@ def test_without_the_package_the_error_says_how_to_get_it(
 ) -> None:
     monkeypatch.setitem(sys.modules, "openlineage.client.transport", None)
     with pytest.raises(ConfigError, match=r"pip install 'kafka-aggregator\[lineage\]'"):
-        Catalog(to_file(tmp_path / "events").lineage, "central")
+        Catalog(to_file(tmp_path / "events"))
 
 
 def test_emissions_are_ends_first() -> None:

@@ -5,35 +5,43 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aggregator import __version__
-from aggregator.config.lineage import LineageConfig
+from aggregator.config.schema import Config
 from aggregator.features.lineage.lineage_jobs import LineageJob
+from aggregator.features.lineage.lineage_topic import KIND, TRANSPORT, LineageTopic
+from aggregator.features.lineage.table_columns import columns_of
 from aggregator.model.errors import ConfigError, Problem
 
 PRODUCER = f"urn:kafka-aggregator:{__version__}"
-TRANSPORT = "lineage.transport"
 HINT = "pip install 'kafka-aggregator[lineage]'"
 
 
 class Catalog:
-    """Sends events of one run of an aggregation, for one thread.
+    """Sends events of one run of the aggregation of a config, for one thread.
 
     Each job of it has a run of its own, whose parent is that of the aggregation. ConfigError when
     the package is not installed, or has no such transport.
     """
 
-    def __init__(self, settings: LineageConfig, aggregation: str) -> None:
+    def __init__(self, config: Config) -> None:
         try:
             from openlineage.client.transport import get_default_factory
         except ImportError as error:
             missing = Problem(TRANSPORT, "needs the package openlineage-python", HINT)
             raise ConfigError([missing]) from error
-        self._namespace = settings.namespace
-        self._aggregation = aggregation
+        self._namespace = config.lineage.namespace
+        self._aggregation = config.name
         self._parent_run = str(uuid.uuid4())
         self._runs: dict[str, str] = {}
+        settings = dict(config.lineage.transport)
         try:
-            # Its own client would mix in what the environment and files of the folder say.
-            self._transport = get_default_factory().create(dict(settings.transport))
+            if settings["type"] == KIND:
+                key = f"run:{self._namespace}/{self._aggregation}"
+                self._transport: Any = LineageTopic(settings, config.hub, key)
+            else:
+                # Its own client would mix in what the environment and files of the folder say.
+                self._transport = get_default_factory().create(settings)
+        except ConfigError:
+            raise
         except Exception as error:  # each transport has its own way to refuse its settings
             reason = str(error) or type(error).__name__
             raise ConfigError([Problem(TRANSPORT, reason, "see docs/lineage.md")]) from error
@@ -53,7 +61,6 @@ class Catalog:
         from openlineage.client.event_v2 import (
             InputDataset,
             Job,
-            OutputDataset,
             Run,
             RunEvent,
             RunState,
@@ -77,6 +84,21 @@ class Catalog:
             run=Run(run_id, facets={"parent": parent}),
             job=Job(self._namespace, job.name, facets={"jobType": kind}),
             inputs=[InputDataset(it.namespace, it.name) for it in job.inputs],
-            outputs=[OutputDataset(job.output.namespace, job.output.name)],
+            outputs=[_output(job)],
             producer=PRODUCER,
         )
+
+
+def _output(job: LineageJob) -> Any:
+    """The output of a job, with its columns if it is a table that has some."""
+    from openlineage.client.event_v2 import OutputDataset
+    from openlineage.client.generated import base, schema_dataset
+
+    facets: dict[str, base.DatasetFacet] = {}
+    fields = [
+        schema_dataset.SchemaDatasetFacetFields(name, kind, ordinal_position=at)
+        for at, (name, kind) in enumerate(columns_of(job.table) if job.table else (), 1)
+    ]
+    if fields:
+        facets["schema"] = schema_dataset.SchemaDatasetFacet(fields, producer=PRODUCER)
+    return OutputDataset(job.output.namespace, job.output.name, facets=facets)

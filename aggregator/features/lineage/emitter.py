@@ -155,7 +155,7 @@ class Lineage(Service):
             self._close()
             self._settings = settings
         if self._catalog is None and settings.transport:
-            self._catalog = Catalog(settings, now.config.name)
+            self._catalog = Catalog(now.config)
             self._reported.clear()
         return self._catalog
 

@@ -24,11 +24,15 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class LineageJob:
-    """What flows into one dataset; `name` is unique in an aggregation."""
+    """What flows into one dataset; `name` is unique in an aggregation.
+
+    `table` is where the output is, if it is a table: an absolute path or a URI.
+    """
 
     name: str
     inputs: tuple[Dataset, ...]
     output: Dataset
+    table: str = ""
 
 
 def plan_lineage(config: Config, plan: Plan, tables: Mapping[str, str]) -> tuple[LineageJob, ...]:
@@ -69,4 +73,5 @@ def _copies(config: Config, plan: Plan) -> Iterator[LineageJob]:
 def _landings(config: Config, plan: Plan, tables: Mapping[str, str]) -> Iterator[LineageJob]:
     for name in sorted(plan.hub_topics.keys() & tables.keys()):
         found = topic_at(config.hub.bootstrap_servers, name)
-        yield LineageJob(f"{config.name}.land.{name}", (found,), table_dataset(tables[name]))
+        table = tables[name]
+        yield LineageJob(f"{config.name}.land.{name}", (found,), table_dataset(table), table)
