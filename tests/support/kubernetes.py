@@ -5,20 +5,16 @@ That package is seventeen thousand files; what is wanted of them is read from it
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
-import subprocess
-import sys
 import zipfile
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from jsonschema_rs import Draft202012Validator, Registry
 
-from aggregator.datapath.jars import cache_folder
+from support.wheels import wheel
 
 NAME = "kubernetes_validate-1.37.0-py3-none-any.whl"
 REQUIREMENT = (
@@ -30,7 +26,7 @@ SCHEMAS = "kubernetes_validate/kubernetes-json-schema/v{}.0-local-strict/{}"
 
 def problems(thing: Mapping[str, Any], version: str) -> list[str]:
     """What this version (as 1.37) would refuse of an object, also fields that it does not know."""
-    group = thing["apiVersion"].replace("/", "-")
+    group = thing["apiVersion"].replace(".k8s.io", "").replace("/", "-")
     schema = _schema(version, f"{thing['kind'].lower()}-{group}.json")
     definitions = _schema(version, "_definitions.json")
     registry = Registry([(str(definitions["$id"]), definitions)])
@@ -48,23 +44,4 @@ def _wheel() -> zipfile.ZipFile:
     """Open for all tests, as its list of files takes half a second to read; in memory, so that
     nothing has to be closed.
     """
-    return zipfile.ZipFile(io.BytesIO(_downloaded().read_bytes()))
-
-
-def _downloaded() -> Path:
-    folder = cache_folder() / "tests"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / NAME).exists():
-            wanted = folder / "kubernetes.txt"
-            wanted.write_text(REQUIREMENT)
-            subprocess.run(
-                [
-                    *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"),
-                    *("--require-hashes", "-r", str(wanted), "-d", str(folder)),
-                ],
-                check=True,
-                timeout=300,
-            )
-    return folder / NAME
+    return zipfile.ZipFile(io.BytesIO(wheel(NAME, REQUIREMENT).read_bytes()))

@@ -21,10 +21,17 @@ Ask = Callable[[str], int | None]
 KINDS = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
+def manifest_pods() -> dict[str, Any]:
+    """The template of the pods of docker/kubernetes.yaml."""
+    objects = yaml.safe_load_all(MANIFEST.read_text("utf-8"))
+    (deployment,) = [it for it in objects if it["kind"] == "Deployment"]
+    found: dict[str, Any] = deployment["spec"]["template"]
+    return found
+
+
 def manifest_container() -> dict[str, Any]:
-    """The container of docker/kubernetes.yaml."""
-    deployment = next(yaml.safe_load_all(MANIFEST.read_text("utf-8")))
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    """Their container."""
+    (container,) = manifest_pods()["spec"]["containers"]
     found: dict[str, Any] = container
     return found
 

@@ -14,6 +14,7 @@ import yaml
 
 from aggregator.api.metrics import metrics_text
 from aggregator.config.schema import MetricsConfig
+from support.probes import manifest_pods
 from support.statuses import whole_status
 
 ROOT = Path(__file__).parents[2]
@@ -47,9 +48,7 @@ def test_each_rule_is_tested_and_documented() -> None:
 def test_in_kubernetes_it_finds_the_pods_and_shows_the_token_to_read() -> None:
     config = load("kubernetes.yml")
     (job,) = config["scrape_configs"]
-    pods = (ROOT / "docker" / "kubernetes.yaml").read_text("utf-8")
-    deployment = next(yaml.safe_load_all(pods))
-    template = deployment["spec"]["template"]
+    template = manifest_pods()
     (container,) = template["spec"]["containers"]
     labels, regex = job["relabel_configs"][0]["source_labels"], job["relabel_configs"][0]["regex"]
     assert [it.removeprefix("__meta_kubernetes_pod_") for it in labels] == [

@@ -16,7 +16,7 @@ from aggregator.model.errors import EXIT_CONFIG
 from aggregator.status.schema import Phase
 from support.debian import program
 from support.kubernetes import problems
-from support.probes import Kubelet, manifest_container
+from support.probes import Kubelet, manifest_container, manifest_pods
 from support.rest import SETS
 
 DOCKER = Path(__file__).parents[2] / "docker"
@@ -24,7 +24,8 @@ UNIT = (DOCKER / "aggregator.service").read_text("utf-8")
 OBJECTS: list[dict[str, Any]] = list(
     yaml.safe_load_all((DOCKER / "kubernetes.yaml").read_text("utf-8"))
 )
-POD: dict[str, Any] = OBJECTS[0]["spec"]["template"]["spec"]
+DEPLOYMENT = next(it for it in OBJECTS if it["kind"] == "Deployment")
+POD: dict[str, Any] = manifest_pods()["spec"]
 CONFIG = load_text("", SETS)
 
 
@@ -37,7 +38,7 @@ def test_kubernetes_takes_it(each: dict[str, Any], version: str) -> None:
 
 def test_two_of_them_stand_by_and_are_ready_so_that_an_update_goes_through() -> None:
     (container,) = POD["containers"]
-    assert OBJECTS[0]["spec"]["replicas"] == 2
+    assert DEPLOYMENT["spec"]["replicas"] == 2
     assert container["args"][-1] == "--standby"
     message = "Another instance writes: this one waits for it to end."
     assert health_of(Phase.STANDBY) == (200, {"status": "standby", "message": message})

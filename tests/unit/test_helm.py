@@ -1,0 +1,153 @@
+"""The Helm chart: what it makes is valid, starts what it should, and refuses what cannot work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from aggregator import __version__
+from aggregator.config import load_text
+from support.helm import CHART, helm, rendered
+from support.kubernetes import problems
+
+DOCKER = CHART.parent
+HUB = "config.hub.bootstrap_servers=hub:9092"
+SOURCE = (
+    "config.sources.eu.bootstrap_servers=eu:9092",
+    "config.sources.eu.topics.include=orders",
+)
+ON_A_DISK = (HUB, *SOURCE)
+ON_A_STORE = (*ON_A_DISK, "state.enabled=false", "config.checkpoint.path=s3://bucket/state")
+ALL_OF_IT = (
+    *ON_A_DISK,
+    "monitoring.podMonitor=true",
+    "monitoring.alerts=true",
+    "monitoring.labels.release=prometheus",
+    "networkPolicy.enabled=true",
+    "networkPolicy.from[0].namespaceSelector.matchLabels.team=a",
+    "networkPolicy.egress[0].ports[0].port=9092",
+    "env[0].name=PASSWORD",
+    "env[0].valueFrom.secretKeyRef.name=eu",
+    "env[0].valueFrom.secretKeyRef.key=password",
+    "envFrom[0].secretRef.name=more",
+    "volumes[0].name=ca",
+    "volumes[0].secret.secretName=ca",
+    "volumeMounts[0].name=ca",
+    "volumeMounts[0].mountPath=/ca",
+    "imagePullSecrets[0].name=pull",
+    "serviceAccount.name=reader",
+    "podAnnotations.a=b",
+    "nodeSelector.disk=fast",
+    "tolerations[0].operator=Exists",
+    "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+    ".nodeSelectorTerms[0].matchExpressions[0].key=disk",
+    "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+    ".nodeSelectorTerms[0].matchExpressions[0].operator=Exists",
+    "state.storageClassName=shared",
+    "config.api.tls.certificate=/ca/tls.crt",
+)
+
+
+def objects(*values: str) -> dict[str, dict[str, Any]]:
+    """What the chart makes of these values, by kind."""
+    found = [it for it in yaml.safe_load_all(rendered(values, "central")) if it is not None]
+    assert len({it["kind"] for it in found}) == len(found)
+    return {it["kind"]: it for it in found}
+
+
+def container_of(made: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    (container,) = made["Deployment"]["spec"]["template"]["spec"]["containers"]
+    found: dict[str, Any] = container
+    return found
+
+
+@pytest.mark.parametrize("values", [ON_A_DISK, ON_A_STORE, ALL_OF_IT], ids=["disk", "store", "all"])
+def test_kubernetes_takes_what_it_makes(values: tuple[str, ...]) -> None:
+    sets = [word for value in values for word in ("--set", value)]
+    linted = helm("lint", "--strict", str(CHART), *sets)
+    assert linted.returncode == 0, linted.stdout
+    for kind, each in objects(*values).items():
+        if kind not in ("PodMonitor", "PrometheusRule"):
+            assert [problems(each, version) for version in ("1.32", "1.37")] == [[], []], kind
+
+
+def test_the_plain_manifest_is_the_chart_with_a_config_map_of_ones_own() -> None:
+    plain = (DOCKER / "kubernetes.yaml").read_text("utf-8")
+    head, _, body = plain.partition("---\n")
+    assert all(line.startswith("#") for line in head.splitlines())
+    assert "---\n" + body == rendered(["existingConfigMap=aggregator"])
+
+
+def test_the_config_is_the_users_with_what_the_chart_knows(tmp_path: Path) -> None:
+    made = objects(*ON_A_DISK)
+    text = made["ConfigMap"]["data"]["aggregator.yaml"]
+    config = load_text(text.replace("${env:", "").replace("_TOKEN}", "-token-of-a-kind"))
+    assert (config.api.listen, config.checkpoint.path) == ("0.0.0.0:8083", "/state")
+    assert list(config.sources) == ["eu"]
+    assert "${env:READ_TOKEN}" in text
+    volumes = made["Deployment"]["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "config", "configMap": {"name": "central"}} in volumes
+    # A text of a file is the same as values.
+    (tmp_path / "aggregator.yaml").write_text(text)
+    done = helm("template", "a", str(CHART), "--set-file", f"config={tmp_path}/aggregator.yaml")
+    assert done.returncode == 0, done.stderr
+    again = [it for it in yaml.safe_load_all(done.stdout) if it["kind"] == "ConfigMap"]
+    assert [it["data"]["aggregator.yaml"] for it in again] == [text]
+    on_a_store = objects(*ON_A_STORE)
+    assert "path: s3://bucket/state" in on_a_store["ConfigMap"]["data"]["aggregator.yaml"]
+    assert "PersistentVolumeClaim" not in on_a_store
+
+
+def test_what_selects_the_pods_finds_them_and_their_port() -> None:
+    made = objects(*ALL_OF_IT)
+    labels = made["Deployment"]["spec"]["template"]["metadata"]["labels"]
+    selectors = [
+        made["Deployment"]["spec"]["selector"]["matchLabels"],
+        made["Service"]["spec"]["selector"],
+        made["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
+        made["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"],
+        made["PodMonitor"]["spec"]["selector"]["matchLabels"],
+    ]
+    for selector in selectors:
+        assert selector.items() <= labels.items()
+    container = container_of(made)
+    names = {it["name"] for it in container["ports"]}
+    (endpoint,) = made["PodMonitor"]["spec"]["podMetricsEndpoints"]
+    assert {endpoint["port"], made["Service"]["spec"]["ports"][0]["targetPort"]} == names
+    # With api.tls all of them speak it.
+    assert endpoint["scheme"] == "https"
+    probes = [container[it] for it in ("startupProbe", "livenessProbe", "readinessProbe")]
+    assert {it["httpGet"]["scheme"] for it in probes} == {"HTTPS"}
+
+
+def test_the_alerts_are_those_of_the_other_examples() -> None:
+    rules = yaml.safe_load((DOCKER / "prometheus" / "rules.yml").read_text("utf-8"))
+    assert objects(*ALL_OF_IT)["PrometheusRule"]["spec"] == rules
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ((), "config.hub is missing: set config"),
+        ((HUB, "state.enabled=false"), "config.checkpoint.path is missing"),
+        ((HUB, "config.api.listen=0.0.0.0:9000"), "asked on port 8083; leave it out"),
+        (("config=hub: [",), "config is no YAML: "),
+        ((HUB, "replica=3"), "replica"),
+        ((HUB, "state.size=much"), "state.size"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_value_that_is_wrong(
+    values: tuple[str, ...], words: str
+) -> None:
+    sets = [word for value in values for word in ("--set", value)]
+    done = helm("template", "central", str(CHART), *sets)
+    assert done.returncode != 0
+    assert words in done.stderr
+
+
+def test_its_versions_are_the_packages() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text("utf-8"))
+    assert {chart["version"], chart["appVersion"]} == {__version__}
