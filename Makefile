@@ -36,6 +36,11 @@ QUICK := -m "not slow" --hypothesis-profile few -p no:schemathesis -p no:nbmake 
 FAST_TESTS := tests/integration/test_run.py tests/integration/test_restart.py \
 	tests/integration/test_hub_tail.py
 
+HOURS ?= 12
+# What the application lives through; topics come, some are refused, and a new login hangs.
+SOAK_KINDS := hub-kill,hub-kill-leader,hub-pause,hub-below-min-isr,hub-rolling,source-kill,$\
+	source-pause,topic-refused,tokens-hang
+
 # If this is set, each process compiles the whole project again: a third of a second for every
 # `aggregator` that a test starts, and five for a process of tests.
 export PYTHONDONTWRITEBYTECODE :=
@@ -46,7 +51,7 @@ COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup connector demo demo-live bench faults test test-fast test-unit test-spark
+.PHONY: help setup connector demo demo-live bench faults soak test test-fast test-unit test-spark
 .PHONY: test-integration test-long test-image
 .PHONY: check lint format docs screenshots notebooks lock clean
 
@@ -66,6 +71,10 @@ bench: connector ## The same records through MirrorMaker 2 and this project, com
 
 faults: connector ## Do faults to clusters and application under load, and count what is wrong
 	PYTHONPATH=tests $(BIN)/python -m faults $(FAULTS_ARGS)
+
+soak: connector ## The same for HOURS, with faults that no life ends by: does anything grow?
+	PYTHONPATH=tests $(BIN)/python -m faults --minutes $$((60 * $(HOURS))) --kinds $(SOAK_KINDS) \
+		--rate 300 $(FAULTS_ARGS)
 
 test: $(STAMP) ## Everything: lint, then the tests of all layers against real brokers
 	@# Types are checked by one process, and classes prepared by another.

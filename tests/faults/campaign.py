@@ -17,6 +17,7 @@ from faults.build import remove, world
 from faults.judge import Judge, Verdict
 from faults.nemeses import strike
 from faults.schedule import LOCAL, faults
+from faults.usage import Usage, metering, trends
 from faults.world import TOPIC, Restart, Settings, Struck, Tell, World
 
 DRAIN_SECONDS = 200.0
@@ -41,6 +42,7 @@ class Round:
     restarts: Sequence[Restart] = ()
     failures: list[str] = field(default_factory=list)
     notes: Sequence[str] = ()
+    usages: Sequence[Usage] = ()
     verdict: Verdict = field(default_factory=Verdict)
     folder: str = ""
 
@@ -82,8 +84,9 @@ def run_round(
     with world(settings, tell, folder) as made:
         done.folder = str(made.folder)
         try:
-            made.restart_app("the first start")
-            script(made)
+            with metering(made) as done.usages:
+                made.restart_app("the first start")
+                script(made)
             done.drained = drain(made)
         except Exception as error:
             # What the hub holds is judged all the same, and no more is written meanwhile.
@@ -93,6 +96,9 @@ def run_round(
         done.verdict = judge(made, tell)
         if evaluate is not None:
             evaluate(made)
+        for it in trends(done.usages):
+            if it.grows:
+                made.note(f"{it.measure} of life {it.life} grow: {it.first:,.0f} to {it.last:,.0f}")
         done.failures = made.failures + [it for each in made.writers for it in each.failed]
         done.struck, done.restarts, done.notes = made.struck, made.restarts, made.notes
         done.seconds = made.seconds

@@ -12,6 +12,7 @@ from pathlib import Path
 from aggregator.extras.demo.verdict import percentile
 from faults.campaign import Round
 from faults.judge import Verdict
+from faults.usage import trends
 
 RAW = Path("build/results")
 """Folder of the raw figures, which are not committed."""
@@ -107,6 +108,7 @@ def _round(each: Round) -> list[str]:
     lines += [f"- FAILURE: {failure}" for failure in each.failures]
     lines += _problems(each.verdict)
     lines += _restarts(each)
+    lines += _usages(each)
     if each.struck:
         lines += ["", "| at, s | fault | until records flowed again, s |", "|---|---|---|"]
         lines += [f"| {it.at:.0f} | {it.what} | {it.seconds:.1f} |" for it in each.struck]
@@ -117,6 +119,26 @@ def _problems(verdict: Verdict) -> list[str]:
     return [
         f"- {kind.replace('_', ' ')}: {count:,}, such as {'; '.join(verdict.examples[kind][:3])}"
         for kind, count in verdict.problems.items()
+    ]
+
+
+def _usages(each: Round) -> list[str]:
+    """What long lives held at first and last, by a fitted line; and the state at both ends."""
+    found = trends(each.usages)
+    if not found:
+        return []
+    begin, end = each.usages[0], each.usages[-1]
+    return [
+        "",
+        f"Files of the state: {begin.files} with {begin.size:,} bytes after {begin.at:.0f} s, "
+        f"{end.files} with {end.size:,} bytes after {end.at:.0f} s.",
+        "",
+        "| life | measured, min | what it holds | first | last |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {it.life} | {it.minutes:.0f} | {it.measure} | {it.first:,.0f} | {it.last:,.0f} |"
+            for it in found
+        ),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
@@ -18,6 +19,7 @@ from faults.judge import Headers, Judge, longest_silence
 from faults.nemeses import NEMESES
 from faults.report import Report, to_json, to_markdown, write
 from faults.schedule import LOCAL, OVERLAPS, WEIGHTS, Fault, faults, needs
+from faults.usage import Usage, trends
 from faults.world import Restart, Settings, Struck
 
 TOPIC = "events"
@@ -248,3 +250,38 @@ def test_a_record_of_a_whole_batch_is_judged_by_what_its_batch_says() -> None:
     for offset, value in ((0, b"0"), (1, b"x")):
         judge.hub(4, b"k", value, [("a", b"b")], 5, ("eu", TOPIC, 0, offset))
     assert judge.verdict({}).problems == {"lost": 1, "altered": 1}
+
+
+def held(life: int, age: float, **others: int) -> Usage:
+    values = {"memory": 600 * 2**20, "threads": 200, "descriptors": 400, "files": 9, "size": 10**6}
+    return Usage(at=age, life=life, age=age, **{**values, **others})
+
+
+def test_what_grows_in_a_long_life_is_found_and_a_peak_is_not() -> None:
+    ages = [float(age) for age in range(0, 3_600, 20)]
+    flat = [held(1, age, threads=200 + (50 if age == 1_000 else 0)) for age in ages]
+    assert [it.measure for it in trends(flat) if it.grows] == []
+    # One that starts is smaller, and that is no growth.
+    starting = [held(1, age, threads=100 if age < 300 else 200) for age in ages]
+    assert [it.measure for it in trends(starting) if it.grows] == []
+    for measure, each in (("memory", 200_000), ("threads", 1), ("descriptors", 1)):
+        base = getattr(held(1, 0.0), measure)
+        grown = [held(2, age, **{measure: base + each * round(age / 20)}) for age in ages]
+        assert [(it.life, it.measure) for it in trends(grown) if it.grows] == (
+            [] if measure == "memory" else [(2, measure)]
+        )
+    leak = [held(1, age, memory=600 * 2**20 + 2**20 * round(age / 5)) for age in ages]
+    assert [it.measure for it in trends(leak) if it.grows] == ["memory"]
+    assert trends(flat[:40]) == []
+    found = Round("random", "faults", Settings(), "2026-01-02", usages=leak)
+    page = to_markdown(report_of(found))
+    assert "| 1 | 55 | memory | 692,060,160 |" in page
+    assert "Files of the state: 9 with 1,000,000 bytes after 0 s" in page
+
+
+def test_a_soak_draws_faults_that_there_are_and_that_end_no_life() -> None:
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text("utf-8")
+    kinds = re.sub(r"\$\\\n\s*", "", makefile.split("SOAK_KINDS := ")[1]).splitlines()[0].split(",")
+    assert set(kinds) <= set(LOCAL)
+    assert not [it for it in kinds if it.startswith(("app-", "checkpoint-", "overlap"))]
+    assert len(kinds) > 5

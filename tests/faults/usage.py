@@ -1,0 +1,120 @@
+"""What the application holds while it runs: memory, threads, open files, and files of its state.
+
+In a soak each of them is flat. A slope is judged over a life that is long enough, after its
+warm-up: it fits a line, and what that line grows by counts, so a single peak does not.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import linear_regression
+
+from faults.world import World
+
+EVERY_SECONDS = 20.0
+WARM_UP_SECONDS = 300.0
+"""Java loads and compiles classes, and heaps find their size."""
+LONG_SECONDS = 1200.0
+"""A life is judged when it is older than this."""
+GROWTH_ALLOWED = {"memory": 0.5, "threads": 0.1, "descriptors": 0.15}
+"""The part of its first value by which a measure may have grown at the end of a life. Java widens
+its heap for hours, up to 2 GB, so memory has the most room.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a life held at a moment: seconds of the round, and since the life began."""
+
+    at: float
+    life: int
+    age: float
+    memory: int
+    threads: int
+    descriptors: int
+    files: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A measure over a long life: its line's first and last value."""
+
+    life: int
+    measure: str
+    minutes: float
+    first: float
+    last: float
+
+    @property
+    def grows(self) -> bool:
+        """Whether it grew by more than is allowed."""
+        return self.last > self.first * (1 + GROWTH_ALLOWED[self.measure])
+
+
+def trends(usages: Sequence[Usage]) -> list[Trend]:
+    """The trends of all lives that are long enough."""
+    found = []
+    for life in sorted({it.life for it in usages}):
+        own = [it for it in usages if it.life == life and it.age >= WARM_UP_SECONDS]
+        if not own or own[-1].age < LONG_SECONDS:
+            continue
+        times = [it.age for it in own]
+        for measure in GROWTH_ALLOWED:
+            line = linear_regression(times, [float(getattr(it, measure)) for it in own])
+            first, last = (line.intercept + line.slope * it for it in (times[0], times[-1]))
+            found.append(Trend(life, measure, (times[-1] - times[0]) / 60, first, last))
+    return found
+
+
+@contextmanager
+def metering(made: World) -> Iterator[list[Usage]]:
+    """Measure the present life again and again, until the block ends. Yields what was found."""
+    found: list[Usage] = []
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(EVERY_SECONDS):
+            if made.lives and made.app.alive:
+                found.append(_usage(made))
+
+    thread = threading.Thread(target=run, name="usage")
+    thread.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        thread.join()
+
+
+def _usage(made: World) -> Usage:
+    memory = threads = descriptors = 0
+    for pid in made.app.members():
+        # A process may end while it is looked at.
+        with suppress(OSError):
+            folder = Path(f"/proc/{pid}")
+            lines = (folder / "status").read_text("utf-8").splitlines()
+            words = dict(line.split(":", 1) for line in lines)
+            memory += int(words.get("VmRSS", "0").split()[0]) * 1024
+            threads += int(words["Threads"])
+            descriptors += len(list((folder / "fd").iterdir()))
+    sizes = []
+    for path in made.state.rglob("*"):
+        with suppress(OSError):
+            if path.is_file():
+                sizes.append(path.stat().st_size)
+    return Usage(
+        at=round(made.seconds, 1),
+        life=len(made.lives),
+        age=round(time.monotonic() - made.app.started, 1),
+        memory=memory,
+        threads=threads,
+        descriptors=descriptors,
+        files=len(sizes),
+        size=sum(sizes),
+    )
