@@ -25,6 +25,12 @@ TABLE = "checkpoints"
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """Log checkpoints and cleaning are the business of `maintenance`, not of a commit."""
 
+_MARKS = re.compile(r"\x1b\[[0-9;]*m|\u21b3|^Kernel error -> ")
+"""Colours, arrows and a word before the lines of delta-rs."""
+_ANSWER = re.compile(
+    r"<Code>(?P<code>[^<]*)</Code>\s*<Message>(?P<message>[^<]*)|\"message\":\s*\"(?P<text>[^\"]*)\""
+)
+"""An error of S3 or Azure, in XML, or of Google, in JSON."""
 _NEW_FILE = re.compile(r"\S+\.parquet#\d+")
 """A file that delta-rs is about to write. Its name is another one with each try, and the same error
 must be recognised as the same."""
@@ -221,7 +227,7 @@ def translated(path: str, doing: str, table: str = TABLE) -> Iterator[None]:
         if table != TABLE:
             raise CheckpointError(
                 f"checkpoint.path {path}: {_called(table)} was written by another process at the "
-                f"same moment: try again ({first_line(error)})"
+                f"same moment: try again ({reason_of(error)})"
             ) from error
         raise CheckpointConflictError(
             f"checkpoint.path {path}: the commit was refused ({error}); hypothesis: another "
@@ -230,7 +236,7 @@ def translated(path: str, doing: str, table: str = TABLE) -> Iterator[None]:
     except Exception as error:
         raise CheckpointError(
             f"checkpoint.path {path}: {_called(table)} cannot be {doing}: "
-            f"{_NEW_FILE.sub('(a new one)', first_line(error))} ({_fix(error, path)})"
+            f"{_NEW_FILE.sub('(a new one)', reason_of(error))} ({_fix(error, path)})"
         ) from error
 
 
@@ -238,9 +244,20 @@ def _called(table: str) -> str:
     return "the checkpoint table" if table == TABLE else f"the table of {table}"
 
 
-def first_line(error: Exception) -> str:
-    """The first line of a foreign error's text; delta-rs may add many."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def reason_of(error: Exception) -> str:
+    """What a foreign error says: its first line, and the cause at the end of its others.
+
+    delta-rs writes one line for each error that caused another one, and below them what a store
+    answers. Lines between say no more, and have the address of a file, maybe with a signature.
+    """
+    lines = [_MARKS.sub("", line).strip() for line in str(error).strip().splitlines()]
+    lines = [line for line in lines if line] or [type(error).__name__]
+    if (answer := _ANSWER.search(str(error))) is not None:
+        code, message = answer["code"] or "", answer["message"] or answer["text"]
+        cause = f"{code}: {message.splitlines()[0]}" if code else message
+    else:
+        cause = lines[-1]
+    return lines[0] if cause == lines[0] else f"{lines[0]}: {cause}"
 
 
 def _fix(error: Exception, path: str) -> str:

@@ -22,7 +22,7 @@ from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.maintenance import maintain
 from aggregator.store.checkpoint.rows import HUB, Checkpoint, from_table
 from aggregator.store.checkpoint.start_state import CheckpointState
-from aggregator.store.delta import dataset, table_uri, translated
+from aggregator.store.delta import dataset, reason_of, table_uri, translated
 from support.examples import examples
 
 
@@ -449,6 +449,61 @@ def test_what_the_os_says_becomes_a_fix(number: int, fix: str) -> None:
         with expected as caught, translated("/x", "written"):
             raise error
         assert not isinstance(caught.value, CheckpointConflictError)
+
+
+ARROW = "\n  \x1b[31m\u21b3\x1b[0m "
+"""Before each further line of an error of delta-rs."""
+GET = "Error performing GET http://store/bucket?sig=secret in 3ms - Server returned non-2xx status"
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            ["Kernel error -> Generic S3 error", GET, "dns error", "Name or service not known\n"],
+            "Generic S3 error: Name or service not known",
+        ),
+        (
+            [
+                "Generic S3 error",
+                GET,
+                "404 Not Found",
+                '<?xml version="1.0"?>\n<Error><Code>NoSuchBucket'
+                "</Code><Message>The specified bucket does not exist.</Message></Error>\n",
+            ],
+            "Generic S3 error: NoSuchBucket: The specified bucket does not exist.",
+        ),
+        (
+            [
+                "Generic GCS error",
+                GET,
+                "403 Forbidden",
+                '{"error": {"code": 403, "message": "a has no access to b."}}',
+            ],
+            "Generic GCS error: a has no access to b.",
+        ),
+        (["only this"], "only this"),
+        ([""], "OSError"),
+    ],
+)
+def test_what_a_store_says_is_said_and_no_address(lines: list[str], said: str) -> None:
+    assert reason_of(OSError(ARROW.join(lines))) == said
+
+
+def test_a_store_that_cannot_be_reached_is_named_with_the_cause() -> None:
+    options = {
+        "aws_endpoint": "http://127.0.0.1:1",
+        "aws_allow_http": "true",
+        "aws_region": "any",
+        "aws_access_key_id": "user",
+        "aws_secret_access_key": "confidential",
+        "max_retries": "0",
+    }
+    with pytest.raises(CheckpointError) as caught:
+        CheckpointTable.open("s3://bucket/state", options)
+    assert "s3://bucket/state" in str(caught.value)
+    assert "Connection refused" in str(caught.value)
+    assert "confidential" not in str(caught.value)
 
 
 def test_the_same_error_is_told_in_the_same_words_at_each_try() -> None:
