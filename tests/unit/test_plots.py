@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import matplotlib.colors
@@ -12,6 +13,7 @@ from aggregator.extras.notebook.plots import (
     COLOURS,
     GREY,
     plot_completeness,
+    plot_cost,
     plot_flow,
     plot_lag,
     plot_latency,
@@ -48,7 +50,13 @@ CLAIMS = tuple(
         (30, "us", "a", START_MS + 30_000),
     )
 )
-PLOTS = (plot_lag, plot_throughput, plot_latency, plot_flow)
+PLOTS = (
+    plot_lag,
+    plot_throughput,
+    plot_latency,
+    plot_flow,
+    partial(plot_cost, per_gb=0.1),
+)
 
 
 def ydata(line: Any) -> list[float]:
@@ -76,6 +84,18 @@ def test_the_flow_says_how_much_came_from_each_source() -> None:
         "eu  6.0 k records, 240.0 kB",
         "us  6.0 k records, 240.0 kB",
         "hub",
+    ]
+
+
+def test_the_cost_of_each_source_is_that_of_its_bytes_the_dearest_at_the_top() -> None:
+    rows = [
+        it.model_copy(update={"bytes": 3 * it.bytes}) if it.source == "us" else it for it in ROWS
+    ]
+    (axes,) = plot_cost(rows, per_gb=1000.0).axes
+    assert [it.get_text() for it in axes.get_yticklabels()] == ["eu", "us"]
+    assert [it.get_text() for it in axes.texts] == [
+        " 0.24  (25%, 240.0 kB)",
+        " 0.72  (75%, 720.0 kB)",
     ]
 
 

@@ -202,6 +202,12 @@ class Hub:
 
         return plot_flow(self._past(since, until))
 
+    def plot_cost(self, per_gb: float, since: When = "24h", until: When | None = None) -> Plot:
+        """What the bytes of each source cost, at a price per gigabyte of keys and values."""
+        from aggregator.extras.notebook.plots import plot_cost
+
+        return plot_cost(self._past(since, until), per_gb)
+
     def _past(
         self,
         since: When,

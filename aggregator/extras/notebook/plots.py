@@ -34,6 +34,7 @@ Value = Callable[[HistoryRow], float | None]
 GREY = "#868e96"
 COLOURS = ("#339af0", "#f76707", "#37b24d", "#e64980", "#9775fa", "#f59f00", "#15aabf", "#a0785a")
 """With a contrast of about three on white and on black each."""
+GB = 1e9
 SIZE = (9.0, 3.6)
 STEPS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800, 3_600, 4 * 3_600, 86_400, 7 * 86_400, 1e9)
 """Lengths of time that an axis may count by, in seconds."""
@@ -132,6 +133,27 @@ def plot_flow(rows: Rows) -> Plot:
     axes.text(1.02, 0.5 * top, "hub", ha="left", va="center", color=GREY, weight="bold")
     axes.set_xlim(-0.6, 1.15)
     axes.set_ylim(-gap, top + gap)
+    return figure
+
+
+def plot_cost(rows: Rows, per_gb: float) -> Plot:
+    """What the bytes of each source cost, at a price per gigabyte; the dearest at the top."""
+    sizes: dict[str, int] = defaultdict(int)
+    for row in rows:
+        sizes[row.source] += row.bytes
+    figure, axes = _figure(f"Cost by source, at {per_gb:g} per GB")
+    total = sum(sizes.values())
+    if not total:
+        return _nothing(figure, axes)
+    colours = dict(zip(sorted(sizes), cycle(COLOURS), strict=False))
+    ordered = sorted(sizes.items(), key=lambda it: it[1])
+    costs = [size / GB * per_gb for _, size in ordered]
+    axes.barh(range(len(ordered)), costs, color=[colours[source] for source, _ in ordered])
+    axes.set_yticks(range(len(ordered)), [source for source, _ in ordered])
+    for at, (cost, (_, size)) in enumerate(zip(costs, ordered, strict=True)):
+        said = f" {cost:,.2f}  ({size / total:.0%}, {size_text(size)})"
+        axes.text(cost, at, said, va="center", color=GREY)
+    axes.set_xlim(0, max(costs) * 1.4)
     return figure
 
 
