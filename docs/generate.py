@@ -42,6 +42,7 @@ COMMANDS = (
     ("demo",),
     ("run",),
     ("plan",),
+    ("size",),
     ("check",),
     ("status",),
     ("lag",),
