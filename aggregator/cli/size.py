@@ -12,7 +12,7 @@ from aggregator.config.values import parse_size
 from aggregator.plan.sizing import FREE_PART, Sizing, Workload, size_of
 from aggregator.status.percentiles import size_text
 
-MEASURED_CORES = 8
+TRUSTED_CORES = 8
 """Above this number of cores the model is an extrapolation by far."""
 
 
@@ -92,9 +92,9 @@ def report_of_sizing(load: Workload, found: Sizing) -> Report:
         ("to the hub", f"{size_text(found.out_per_second)}/s"),
     )
     notes = []
-    if found.cores > MEASURED_CORES:
+    if found.cores > TRUSTED_CORES:
         notes.append(
-            f"The model was fitted on 2 cores: above {MEASURED_CORES} cores measure before you "
+            f"The model was fitted on 2 cores: above {TRUSTED_CORES} cores measure before you "
             "order. Several aggregations share such a load (docs/sizing.md)."
         )
     data = {"workload": asdict(load), "sizing": asdict(found)}
