@@ -253,11 +253,11 @@ def reason_of(error: Exception) -> str:
     lines = [_MARKS.sub("", line).strip() for line in str(error).strip().splitlines()]
     lines = [line for line in lines if line] or [type(error).__name__]
     if (answer := _ANSWER.search(str(error))) is not None:
-        code, message = answer["code"] or "", answer["message"] or answer["text"]
-        cause = f"{code}: {message.splitlines()[0]}" if code else message
+        message = (answer["message"] or answer["text"] or "").strip()
+        cause = ": ".join(filter(None, (answer["code"], *message.splitlines()[:1])))
     else:
         cause = lines[-1]
-    return lines[0] if cause == lines[0] else f"{lines[0]}: {cause}"
+    return lines[0] if cause in ("", lines[0]) else f"{lines[0]}: {cause}"
 
 
 def _fix(error: Exception, path: str) -> str:

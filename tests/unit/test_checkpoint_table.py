@@ -482,6 +482,8 @@ GET = "Error performing GET http://store/bucket?sig=secret in 3ms - Server retur
             ],
             "Generic GCS error: a has no access to b.",
         ),
+        (["Generic S3 error", GET, "<Code>Odd</Code><Message></Message>"], "Generic S3 error: Odd"),
+        (["Generic GCS error", GET, '{"message": ""}'], "Generic GCS error"),
         (["only this"], "only this"),
         ([""], "OSError"),
     ],
