@@ -105,7 +105,6 @@ def test_each_hub_topic_and_each_table_is_a_job_of_its_own(tmp_path: Path) -> No
             "central.land.orders",
             (Dataset("kafka://hub:9092", "orders"),),
             Dataset("file", f"{tmp_path}/orders"),
-            f"{tmp_path}/orders",
         ),
     )
     alone = config_of()
@@ -187,9 +186,9 @@ def test_a_catalog_is_sent_what_flows_and_what_changes_and_the_end(tmp_path: Pat
 def test_a_table_is_shown_with_its_columns_once_it_is_there(tmp_path: Path) -> None:
     path, table = tmp_path / "events", tmp_path / "table"
     catalog = Catalog(to_file(path))
-    job = LineageJob("a", (), Dataset("file", str(table)), str(table))
+    job = LineageJob("a", (), Dataset("file", str(table)))
     catalog.send("START", job)
-    catalog.send("RUNNING", replace(job, table="s3a://bucket/table"))
+    catalog.send("RUNNING", replace(job, output=Dataset("s3://bucket", "table")))
     write_deltalake(table, pa.table({"value": [b"x"], "at": [1], "tags": [["x"]]}))
     catalog.send("RUNNING", job)
     (table / "_delta_log" / f"{0:020}.json").write_text("{")
@@ -274,6 +273,21 @@ def test_a_catalog_that_refuses_is_named_and_delays_nothing(
     assert [it["eventType"] for it in kept] == ["START", "COMPLETE"]
     assert {it["path"] for it in kept} == {"/api/v1/lineage"}
     assert {it["key"] for it in kept} == {"Bearer confidential"}
+
+
+def test_without_a_catalog_any_more_nothing_is_due(tmp_path: Path) -> None:
+    config = to_file(tmp_path / "events", "lineage.interval=1s")
+    events: list[Event] = []
+    lineage = Lineage(events.append)
+    now = Now(config, plan_of(config), CheckpointState())
+    lineage.follow(now)
+    wait_for(lambda: bool(sent(tmp_path / "events")), "it begins")
+    lineage.follow(replace(now, config=config_of()))
+    # Else the loop would take one turn after the other as soon as the interval is over.
+    wait_for(lambda: not lineage._reported, "what was reported is forgotten")
+    lineage.end()
+    lineage.stop()
+    assert lineage.status() is None
 
 
 def test_a_transport_without_a_type_and_one_that_is_unknown_are_refused(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def _output(job: LineageJob) -> Any:
     facets: dict[str, base.DatasetFacet] = {}
     fields = [
         schema_dataset.SchemaDatasetFacetFields(name, kind, ordinal_position=at)
-        for at, (name, kind) in enumerate(columns_of(job.table) if job.table else (), 1)
+        for at, (name, kind) in enumerate(columns_of(job.output), 1)
     ]
     if fields:
         facets["schema"] = schema_dataset.SchemaDatasetFacet(fields, producer=PRODUCER)

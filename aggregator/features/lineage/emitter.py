@@ -156,7 +156,6 @@ class Lineage(Service):
             self._settings = settings
         if self._catalog is None and settings.transport:
             self._catalog = Catalog(now.config)
-            self._reported.clear()
         return self._catalog
 
     def _send(self, catalog: Catalog, it: Emission) -> None:
@@ -188,3 +187,5 @@ class Lineage(Service):
         if self._catalog is not None:
             self._catalog.close()
             self._catalog = None
+            # Another one knows none of them; without one nothing is due.
+            self._reported.clear()

@@ -13,6 +13,9 @@ from urllib.parse import urlsplit
 from aggregator.config.schema import Config
 from aggregator.plan.plan import Plan
 
+FOLDER = "file"
+"""The namespace of tables on a disk."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Dataset:
@@ -24,15 +27,11 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class LineageJob:
-    """What flows into one dataset; `name` is unique in an aggregation.
-
-    `table` is where the output is, if it is a table: an absolute path or a URI.
-    """
+    """What flows into one dataset; `name` is unique in an aggregation."""
 
     name: str
     inputs: tuple[Dataset, ...]
     output: Dataset
-    table: str = ""
 
 
 def plan_lineage(config: Config, plan: Plan, tables: Mapping[str, str]) -> tuple[LineageJob, ...]:
@@ -53,7 +52,7 @@ def table_dataset(uri: str) -> Dataset:
     """The dataset of a table in a folder or an object store."""
     parts = urlsplit(uri)
     if not parts.scheme or parts.scheme == "file":
-        return Dataset("file", parts.path)
+        return Dataset(FOLDER, parts.path)
     scheme = {"s3a": "s3", "s3n": "s3"}.get(parts.scheme, parts.scheme)
     return Dataset(f"{scheme}://{parts.netloc}", parts.path.strip("/"))
 
@@ -73,5 +72,4 @@ def _copies(config: Config, plan: Plan) -> Iterator[LineageJob]:
 def _landings(config: Config, plan: Plan, tables: Mapping[str, str]) -> Iterator[LineageJob]:
     for name in sorted(plan.hub_topics.keys() & tables.keys()):
         found = topic_at(config.hub.bootstrap_servers, name)
-        table = tables[name]
-        yield LineageJob(f"{config.name}.land.{name}", (found,), table_dataset(table), table)
+        yield LineageJob(f"{config.name}.land.{name}", (found,), table_dataset(tables[name]))

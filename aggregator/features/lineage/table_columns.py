@@ -3,23 +3,22 @@
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from aggregator.store.delta import local_path
+from aggregator.features.lineage.lineage_jobs import FOLDER, Dataset
 
 Columns = tuple[tuple[str, str], ...]
 """Names of columns and their Delta types, in the table's order."""
 
 
-def columns_of(table: str) -> Columns:
-    """The columns of the table at this path now; none when there is no table yet.
+def columns_of(dataset: Dataset) -> Columns:
+    """The columns of a table in a folder now; none when there is no table yet.
 
-    And none on an object store: only Spark has its credentials. A table that cannot be read has
-    none either: the tee that writes it reports that.
+    And none of a topic, or on an object store, whose credentials only Spark has. A table that
+    cannot be read has none either: the tee that writes it reports that.
     """
-    folder = local_path(table)
-    if folder is None:
+    if dataset.namespace != FOLDER:
         return ()
     try:
-        fields = DeltaTable(str(folder)).schema().fields
+        fields = DeltaTable(dataset.name).schema().fields
     except DeltaError:
         return ()
     return tuple((it.name, _type_of(it.type)) for it in fields)
