@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import linear_regression
 
+from bench.usage import members, memory_bytes
 from faults.world import World
 
 EVERY_SECONDS = 20.0
+THREADS = 17
+"""Their number among the fields of `members`, as proc(5) counts them."""
 WARM_UP_SECONDS = 300.0
 """Java loads and compiles classes, and heaps find their size."""
 LONG_SECONDS = 1200.0
@@ -93,16 +96,13 @@ def metering(made: World) -> Iterator[list[Usage]]:
 
 
 def _usage(made: World) -> Usage:
-    memory = threads = descriptors = 0
-    for pid in made.app.members():
+    group = made.app.pid
+    threads = descriptors = 0
+    for pid, fields in members(group).items():
+        threads += int(fields[THREADS])
         # A process may end while it is looked at.
         with suppress(OSError):
-            folder = Path(f"/proc/{pid}")
-            lines = (folder / "status").read_text("utf-8").splitlines()
-            words = dict(line.split(":", 1) for line in lines)
-            memory += int(words.get("VmRSS", "0").split()[0]) * 1024
-            threads += int(words["Threads"])
-            descriptors += len(list((folder / "fd").iterdir()))
+            descriptors += len(list(Path(f"/proc/{pid}/fd").iterdir()))
     sizes = []
     for path in made.state.rglob("*"):
         with suppress(OSError):
@@ -112,7 +112,7 @@ def _usage(made: World) -> Usage:
         at=round(made.seconds, 1),
         life=len(made.lives),
         age=round(time.monotonic() - made.app.started, 1),
-        memory=memory,
+        memory=memory_bytes(group),
         threads=threads,
         descriptors=descriptors,
         files=len(sizes),
