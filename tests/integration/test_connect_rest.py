@@ -24,7 +24,8 @@ from support.running import make_config, source
 from support.silence import listening
 
 RECORDS = 100_000
-SILENCE_SECONDS = 0.5
+SILENCE_SECONDS = 2.0
+"""A lane that is started again is silent for longer; half a second is usual."""
 
 
 class Rest:

@@ -199,7 +199,7 @@ def test_brokers_end_with_a_parent_that_was_killed() -> None:
             parent.kill()
     wait_until(
         lambda: not any(is_there(int(pid)) for pid in pids),
-        seconds=10,
+        seconds=60,
         what=f"{pids} are still there",
     )
-    wait_until(lambda: not Path(folder).exists(), seconds=10, what=f"{folder} is still there")
+    wait_until(lambda: not Path(folder).exists(), seconds=60, what=f"{folder} is still there")

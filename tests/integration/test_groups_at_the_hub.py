@@ -58,8 +58,6 @@ COMPACTED = {
     "delete.retention.ms": "100",
 }
 MANY = 100
-MANY_SECONDS = 120.0
-"""A second look for each of them would take longer."""
 STILL_SECONDS = 3.0
 """The cleaner of our brokers looks every second."""
 Commits = Mapping[SourcePartition, int]
@@ -478,9 +476,7 @@ def test_hundreds_of_groups_are_taken_over_by_one_look_and_only_once(moved: Move
         )
         return moving.all_of(dict.fromkeys(wanted, ("eu", "us")))
 
-    begun = time.monotonic()
     done = take_over([*names, "nobody"])
-    assert time.monotonic() - begun < MANY_SECONDS
     # Nobody is in the way of another.
     assert isinstance(done.pop("nobody"), RefusedError)
     for name, report in done.items():

@@ -18,12 +18,12 @@ from aggregator.model.values import OffsetRange, TopicPartition
 from support.reading import SECONDS, wait_for
 
 
-def config_of(servers: str) -> Config:
+def config_of(servers: str, timeout: str = "60s") -> Config:
     return load_text(
         f"""
         hub: {{bootstrap_servers: "127.0.0.1:1"}}
         sources: {{eu: {{bootstrap_servers: "{servers}", topics: {{include: .*}}}}}}
-        supervision: {{connect_timeout: 1s}}
+        supervision: {{connect_timeout: {timeout}}}
         """
     )
 
@@ -73,7 +73,7 @@ def test_a_range_ends_with_its_log_and_has_no_markers_and_nothing_aborted(
 
 
 def test_a_cluster_that_sends_nothing_is_an_error_that_names_what_is_left() -> None:
-    config = config_of("127.0.0.1:2")
+    config = config_of("127.0.0.1:2", "1s")
     with RangeReader(config) as reader, pytest.raises(ClusterError) as one:
         list(reader.read_range("eu", TopicPartition("t", 0), WHOLE_LOG))
     assert str(one.value) == "eu: reading t-0: no answer within 1 s"

@@ -271,7 +271,7 @@ def test_the_least_rights_are_enough_and_each_that_is_missing_is_named(
         assert [it for it in check_cluster(config, alias, 10) if not it.ok] == []
         for right in needed:
             world.forbid("least", right)
-            told = wait_for(partial(failing, config, alias), f"without {right}", 30)
+            told = wait_for(partial(failing, config, alias), f"without {right}")
             world.allow("least", right)
             assert names(told, right), (right, told)
 
@@ -392,7 +392,7 @@ def test_who_reads_at_a_source_reads_at_the_hub_and_nobody_else(
         look_at_acls(least, plan)
     right = Right("BROKER", "kafka-cluster", "DESCRIBE")
     world.allow("least", right)
-    wait_for(lambda: looked_at(least, plan), "the right is there", 30)
+    wait_for(lambda: looked_at(least, plan), "the right is there")
     more = Acl("LITERAL", hub_topic, "User:more", "*", "READ", "ALLOW")
     with (
         open_admin(least, HUB) as admin,

@@ -165,9 +165,9 @@ def test_the_stream_sends_moments_and_ends_with_the_instance(start: View) -> Non
         assert ask("GET", f"{server.url}/api/live/history?source=nix")[0] == 404
         viewer = threading.Thread(target=follow, args=(server.url,))
         viewer.start()
-        wait_until(lambda: "event: moment" in lines, seconds=10, what="the first moment")
+        wait_until(lambda: "event: moment" in lines, seconds=60, what="the first moment")
         holder.recent.take(later(start, 1, eu=1))
-        wait_until(lambda: lines.count("event: moment") == 2, seconds=10, what="the next one")
+        wait_until(lambda: lines.count("event: moment") == 2, seconds=60, what="the next one")
         recorder.feed.close()
         viewer.join(5)
         assert not viewer.is_alive()
