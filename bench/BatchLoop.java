@@ -1,6 +1,7 @@
 package aggregator.connector;
 
 import java.io.FileInputStream;
+import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -24,13 +25,16 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
  * origin in five headers and keyed placement, and does nothing else: no positions, limits, recovery
  * or supervision. What the connector would reach if all around its byte path cost nothing.
  *
- * <p>Usage: BatchLoop TOPIC HUB_PARTITIONS PRODUCER.properties CONSUMER.properties...; a thread
- * and a producer per source, which is named by its file.
+ * <p>With `--whole` it passes each batch on as it is, without its records' origins.
+ *
+ * <p>Usage: BatchLoop [--whole] TOPIC HUB_PARTITIONS PRODUCER.properties CONSUMER.properties...; a
+ * thread and a producer per source, which is named by its file.
  */
 public final class BatchLoop {
     private static final List<String> HEADERS = List.of(
         "origin.cluster", "origin.topic", "origin.partition", "origin.offset", "origin.timestamp");
 
+    private final boolean isWhole;
     private final String topic;
     private final String cluster;
     private final Placement placement;
@@ -46,8 +50,13 @@ public final class BatchLoop {
     private final Map<TopicPartition, OriginBytes> origins = new HashMap<>();
 
     private BatchLoop(
-        String topic, int partitions, Properties producer, Properties source, String cluster)
-        throws ReflectiveOperationException {
+        boolean isWhole,
+        String topic,
+        int partitions,
+        Properties producer,
+        Properties source,
+        String cluster) throws ReflectiveOperationException {
+        this.isWhole = isWhole;
         this.topic = topic;
         this.cluster = cluster;
         placement = Placement.of("key", partitions, 0);
@@ -71,12 +80,15 @@ public final class BatchLoop {
     }
 
     public static void main(String[] given) throws Exception {
-        for (int at = 3; at < given.length; at++) {
+        boolean isWhole = given[0].equals("--whole");
+        int first = isWhole ? 1 : 0;
+        for (int at = first + 3; at < given.length; at++) {
             String name = Path.of(given[at]).getFileName().toString();
             BatchLoop loop = new BatchLoop(
-                given[0],
-                Integer.parseInt(given[1]),
-                load(given[2]),
+                isWhole,
+                given[first],
+                Integer.parseInt(given[first + 1]),
+                load(given[first + 2]),
                 load(given[at]),
                 name.substring(0, name.indexOf('.')));
             new Thread(loop::copy).start();
@@ -95,7 +107,11 @@ public final class BatchLoop {
                 consumer.poll(Duration.ofMillis(500));
                 BatchCollector.Batch batch;
                 while ((batch = fetched.next()) != null) {
-                    append(batch);
+                    if (isWhole) {
+                        pass(batch);
+                    } else {
+                        append(batch);
+                    }
                 }
                 for (int to = 0; to < open.length; to++) {
                     send(to);
@@ -104,6 +120,13 @@ public final class BatchLoop {
         } catch (ReflectiveOperationException | RuntimeException failed) {
             end(failed);
         }
+    }
+
+    private void pass(BatchCollector.Batch batch) throws ReflectiveOperationException {
+        BatchHead head = BatchHead.of(batch.bytes());
+        ByteBuffer own = packer.own(head.bytes());
+        own.putLong(own.position(), 0);
+        give(batch.partition().partition() % open.length, own, head.count());
     }
 
     private void append(BatchCollector.Batch batch) throws ReflectiveOperationException {
@@ -127,20 +150,23 @@ public final class BatchLoop {
         if (open[to].isEmpty()) {
             return;
         }
-        TopicPartition name = new TopicPartition(topic, to);
         for (BatchBuilder.Batch batch : open[to].finish(packer, batchBytes)) {
-            int bytes = batch.bytes().remaining();
-            estimate.learn(batch.gathered(), bytes);
-            buffer.acquireUninterruptibly(bytes);
-            door.send(
-                name, batch.bytes(), batch.count(), BatchDoor.State.NONE, (metadata, error) -> {
-                    buffer.release(bytes);
-                    if (error != null) {
-                        end(error);
-                    }
-                    packer.arrived(batch.bytes());
-                });
+            estimate.learn(batch.gathered(), batch.bytes().remaining());
+            give(to, batch.bytes(), batch.count());
         }
+    }
+
+    private void give(int to, ByteBuffer batch, int count) throws ReflectiveOperationException {
+        int bytes = batch.remaining();
+        buffer.acquireUninterruptibly(bytes);
+        TopicPartition name = new TopicPartition(topic, to);
+        door.send(name, batch, count, BatchDoor.State.NONE, (metadata, error) -> {
+            buffer.release(bytes);
+            if (error != null) {
+                end(error);
+            }
+            packer.arrived(batch);
+        });
     }
 
     private int room() {

@@ -13,7 +13,7 @@ from aggregator.datapath.jars import jars, java_command
 from aggregator.model.errors import AggregatorError
 from aggregator.plan.lanes.memory import DEFAULT_HEAP
 from bench.job import BY_SIGTERM, CONSUMER, PRODUCER, Job, Tool, java, producer, properties
-from bench.measure import BATCH_LOOP, FRANZ_LOOP, LOOP, LOOP_ORIGIN, STOCK_SPARK
+from bench.measure import BATCH_LOOP, FRANZ_LOOP, LOOP, LOOP_ORIGIN, PASS_LOOP, STOCK_SPARK
 
 HERE = Path(__file__).parent
 SPARK_SETS = frozenset({"auto.offset.reset", "key.serializer", "value.serializer"})
@@ -68,10 +68,14 @@ def compile_batch_loop(classes: Path) -> list[Path]:
     return [classes, *class_path]
 
 
-def _batch_loop(job: Job) -> list[str]:
+def _batch_loop(job: Job, *options: str) -> list[str]:
     class_path = compile_batch_loop(job.folder / "classes")
-    program = ["aggregator.connector.BatchLoop", job.topic, str(job.work.hub_partitions)]
-    return [*java(job, class_path), *program, *_clients(job)]
+    program = ["aggregator.connector.BatchLoop", *options, job.topic]
+    return [*java(job, class_path), *program, str(job.work.hub_partitions), *_clients(job)]
+
+
+def _pass_loop(job: Job) -> list[str]:
+    return _batch_loop(job, "--whole")
 
 
 def _franz_loop(job: Job) -> list[str]:
@@ -105,6 +109,7 @@ TOOLS = (
     Tool(LOOP, settings, _loop, BY_SIGTERM),
     Tool(LOOP_ORIGIN, settings, _loop_with_origin, BY_SIGTERM),
     Tool(BATCH_LOOP, settings, _batch_loop, BY_SIGTERM),
+    Tool(PASS_LOOP, settings, _pass_loop, BY_SIGTERM),
     Tool(FRANZ_LOOP, franz_settings, _franz_loop, frozenset({0})),
     Tool(STOCK_SPARK, spark_settings, _stock_spark, frozenset({0})),
 )

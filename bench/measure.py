@@ -25,6 +25,8 @@ LOOP_ORIGIN = "plain loop, five headers"
 FRANZ_LOOP = "franz-go loop, five headers"
 BATCH_LOOP = "batch loop, five headers"
 """Copies the bytes of batches: the limit of what this project does."""
+PASS_LOOP = "batch loop, as they are"
+"""Passes batches on: the limit of what this project does where they go as they are."""
 
 SHARES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999}
 HIGHER, LOWER = "higher", "lower"

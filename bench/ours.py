@@ -28,12 +28,19 @@ def settings(job: Job) -> dict[str, object]:
         "topics": {
             "partitions": job.work.hub_partitions,
             "replication_factor": 1,
-            "partition_by": "key",
+            **copying(job),
         },
         "checkpoint": {"path": str(job.folder / "state")},
         "spark": {"conf": {HEAP: DEFAULT_HEAP}},
         "api": {"listen": "off"},
     }
+
+
+def copying(job: Job) -> dict[str, str]:
+    """The settings of what is copied, records or batches, and to which hub partition."""
+    if job.work.copies_batches:
+        return {"copy_as": "batches", "partition_by": "source_partition"}
+    return {"partition_by": "key"}
 
 
 def positions_seconds(job: Job) -> float:

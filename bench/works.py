@@ -13,6 +13,7 @@ from bench.measure import (
     LOOP_ORIGIN,
     MIRROR_1,
     OURS,
+    PASS_LOOP,
     STOCK_SPARK,
     THEIRS,
     THEIRS_DEFAULTS,
@@ -59,6 +60,8 @@ class Work:
     rounds: int = 3
     delay_ms: float = 0.0
     """One way, between the first source and the tool; a network device of its own."""
+    copies_batches: bool = False
+    """This project copies batches as they are."""
     curve: str = ""
     """The growth curve that it is a point of, at `at`."""
     at: float = 0.0
@@ -206,6 +209,29 @@ WORKS: dict[str, Work] = {
         ),
     )
 }
+
+
+def _passed() -> Iterator[Work]:
+    """Full copies of the same records with batches as they are, into as many partitions."""
+    tools = (OURS, THEIRS, LOOP, PASS_LOOP)
+    for name, factors in (
+        ("1k", {"records_per_second": 2.8}),
+        ("100", {"records_per_second": 5.0}),
+        ("json", {"records_per_second": 4.0, "cpu_per_million": 0.1}),
+    ):
+        copied = WORKS[f"copy-{name}"]
+        yield replace(
+            copied,
+            name=f"pass-{name}",
+            says=f"copy-{name} with batches as they are, into 6 partitions",
+            goals=(*_theirs(**factors), Goal("records_per_second", PASS_LOOP, 0.85)),
+            tools=tools,
+            hub_partitions=copied.partitions,
+            copies_batches=True,
+        )
+
+
+WORKS |= {work.name: work for work in _passed()}
 
 CURVES = {
     "sources": "sources, 60 partitions and 1,000 records/s in all",

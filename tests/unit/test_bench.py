@@ -151,7 +151,8 @@ def test_a_goal_is_reached_from_its_own_side() -> None:
 
 def test_works_are_chosen_by_name_and_by_group_and_can_be_made_smaller() -> None:
     found = chosen(["copy", "copy-1k", "idle"], records=10, rate=None)
-    assert [work.name for work in found] == ["copy-1k", "copy-100", "copy-json", "copy-far", "idle"]
+    copies = ["copy-1k", "copy-100", "copy-json", "copy-far", "pass-1k", "pass-100", "pass-json"]
+    assert [work.name for work in found] == [*copies, "idle"]
     assert {work.records for work in found} == {10}
     assert {work.kind for work in chosen(["all"])} == set(Kind)
     with pytest.raises(ValueError, match="'cpoy' is no work; there are all, pairs, growth, copy"):
