@@ -31,6 +31,7 @@ from aggregator.config.schema import Config
 from aggregator.engine.control.commands import Control
 from aggregator.model.errors import EXIT_DONE, EXIT_OTHER
 from aggregator.model.events import Event
+from aggregator.status.lag import sum_known
 from aggregator.status.schema import Status
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ def report_of_result(status: Status, exit_code: int, problems: tuple[str, ...]) 
         "topics": lambda all: sum(it.topics for it in all),
         "partitions": lambda all: sum(it.partitions for it in all),
         "records": lambda all: sum(it.records for it in all),
-        "lag": lambda all: sum(it.lag or 0 for it in all),
+        "lag": lambda all: sum_known(it.lag for it in all),
     }
     data = {
         "exit_code": exit_code,

@@ -84,7 +84,7 @@ def status(view: View) -> Status:
     """The document of a view; pure but for the name of this machine and process."""
     config, plan = view.config, view.state.plan
     lanes, behind = lanes_of(view), longest_by_source(view.measured.behind)
-    behind_by = lags(view.positions, view.measured.ends)
+    behind_by = lags(view.positions, view.measured.known_ends)
     routes = plan.routes if plan is not None else ()
     return Status(
         name=config.name,

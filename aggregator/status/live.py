@@ -106,7 +106,7 @@ class Recent:
         place = self._count % KEPT
         self._times[place] = view.at.timestamp()
         old, seconds = ({}, 0.0) if before is None else (before[1], _apart(before[0], view.at))
-        self._lag = lag = lags(view.positions, view.measured.ends)
+        self._lag = lag = lags(view.positions, view.measured.known_ends)
         states = {alias: it.state for alias, it in view.state.sources.items()}
         self._sources = {it: ring for it, ring in self._sources.items() if it in states}
         rates: list[tuple[float | None, float | None]] = []

@@ -51,12 +51,15 @@ def partitions_of(view: View, lanes: Mapping[str, LaneStatus]) -> tuple[Partitio
 
 
 def _log_end(view: View, sp: SourcePartition) -> int | None:
-    """The newest log end that is known: of a partition that is read, at least its position.
+    """The newest log end: of a partition that is read, at least its position; None: not known.
 
     What was read was there, though a probe looked before it came. Elsewhere a position beyond the
     end is a finding, and is shown.
     """
     end, position = view.measured.ends.get(sp), view.positions.get(sp)
+    if sp in view.measured.stale:
+        # By now the log may reach anywhere beyond it.
+        return None
     if end is None or position is None or view.state.at(sp).stage is not Stage.READING:
         return end
     return max(end, position)

@@ -107,6 +107,10 @@ def test_of_a_source_that_is_silent_only_what_was_behind_before_is_known(world: 
     assert found.behind == {EU1: Delay(11.0, at_least=True), US0: Delay(0.0)}
     assert found.silent == {"eu": "no answer for 10 s"}
     assert found.answered == {"eu", "us"}
+    # How far the logs reach by now nobody knows, also of what was behind.
+    assert found.known_ends == {US0: 30}
+    world.probe({EU0: 10, EU1: 25})
+    assert world.measured().known_ends == {EU0: 10, EU1: 25, US0: 30}
 
 
 def test_a_source_that_answers_a_long_probe_in_parts_is_not_silent(world: World) -> None:
@@ -234,7 +238,10 @@ def test_a_broker_that_owes_an_answer_shows_also_while_others_answer(world: Worl
     assert seldom(world) == set()
     world.heard["eu"] = world.clock.seconds + 2
     words = "the brokers of 1 of 2 partitions have given no answer for 10 s"
-    assert world.measured(2).silent["eu"] == words
+    found = world.measured(2)
+    assert found.silent["eu"] == words
+    # The other broker reports its ends.
+    assert found.known_ends == {EU0: 10}
     # A probe is answered by all of them: only its fetch is slow.
     world.probe({EU0: 10, EU1: 20})
     assert "eu" not in world.measured().silent

@@ -29,6 +29,7 @@ from aggregator.plan.plan import Plan
 from aggregator.status.assemble import status
 from aggregator.status.copied import Copied
 from aggregator.status.figures import SourceFigures
+from aggregator.status.live import Recent
 from aggregator.status.schema import (
     LaneState,
     LaneStatus,
@@ -146,6 +147,26 @@ def test_no_position_of_a_partition_that_is_read_is_beyond_its_log_end() -> None
     # Of one that is not read, a log that ends below the position is what a person looks for.
     shown.stands(EU0, Stage.QUARANTINED, "cut")
     assert shown.document.partitions[0].log_end == 9
+
+
+def test_the_lag_of_what_does_not_answer_is_unknown_wherever_it_is_shown() -> None:
+    shown = Shown()
+    shown.measures(ends={EU0: 10, EU1: 25, US0: 30}, stale=frozenset({EU0, EU1}))
+    assert [(it.log_end, it.lag) for it in shown.document.partitions] == [
+        (None, None),
+        (None, None),
+        (30, 0),
+    ]
+    assert (shown.source("eu").lag, shown.source("us").lag) == (None, 0)
+    recent = Recent()
+    recent.take(shown.view)
+    now = recent.newest()
+    assert now is not None
+    assert [it.lag for it in now.sources] == [None, 0]
+    assert (recent.history("eu").series.lag, recent.history("us").series.lag) == ((None,), (0.0,))
+    # Of one broker among several: the lag of the others counts.
+    shown.measures(stale=frozenset({EU0}))
+    assert shown.source("eu").lag == 5
 
 
 def test_what_its_source_refuses_is_held_for_that_reason(shown: Shown) -> None:

@@ -99,15 +99,17 @@ class SourcesWatch:
         ends = fetched.joined(probed, {alias: it.seen.asked_at for alias, it in latest.items()})
         own = {sp: at for sp, at in positions.items() if sp in watched}
         self._movements = follow(self._movements, own, ends, now)
+        silent, stale = self._silent(latest, fetched, ends, now)
         return Measured(
             ends,
             self._behind(own, ends, latest, fetched, now),
             lags(positions, ends),
             stuck(self._movements, now, self._config.supervision.stuck_after),
-            self._silent(latest, fetched, now),
+            silent,
             frozenset(it for it in latest if latest[it].has_answered or it in fetches.heard),
             self._arrivals(ends, now),
             {sp: it.late_ms for sp, it in fetched.ends.items() if it.late_ms is not None},
+            stale,
         )
 
     def _pace(self, watch: SourceWatch, fetches: Fetches, now: float, *, often: bool) -> None:
@@ -141,10 +143,18 @@ class SourcesWatch:
         return self._delays.follow(own, ends, reported, silent.keys(), now)
 
     def _silent(
-        self, latest: Mapping[str, Watched], fetched: Fetches, now: float
-    ) -> dict[str, str]:
-        """The sources that do not answer, and those of which some brokers do not, and why."""
+        self,
+        latest: Mapping[str, Watched],
+        fetched: Fetches,
+        ends: Collection[SourcePartition],
+        now: float,
+    ) -> tuple[dict[str, str], frozenset[SourcePartition]]:
+        """The sources that do not answer, and those of which some brokers do not, and why.
+
+        Also the partitions that have therefore an old one of these ends.
+        """
         deadline, probes, found = self._deadline, {}, {}
+        stale: set[SourcePartition] = set()
         for alias, watch in self._watches.items():
             failure = latest[alias].failure
             # A probe that was put off until the fetches stopped has its time.
@@ -155,7 +165,10 @@ class SourcesWatch:
                 of = f"{len(late)} of {len(watch.partitions)} partitions"
                 words = f"the brokers of {of} have given no answer for {deadline:g} s"
                 found[alias] = f"{words}: {failure}" if failure else words
-        return {**found, **sick_sources(heard_too(probes, fetched.heard), deadline, now)}
+                stale |= late
+        sick = sick_sources(heard_too(probes, fetched.heard), deadline, now)
+        stale |= {sp for sp in ends if sp.cluster in sick} if sick else set()
+        return {**found, **sick}, frozenset(stale)
 
     @property
     def _deadline(self) -> float:

@@ -74,7 +74,8 @@ class Measured:
     known. `stuck` says why a partition does not move though its log does, `silent` why a source
     gives no answer. `answered` are those that have ever answered. `arrivals` is how many records
     come in a few seconds. `late` is since when the broker of a partition owes an answer, in ms
-    since 1970.
+    since 1970. Of a partition in `stale` the end is an old one: its source, or its broker, no
+    longer answers.
     """
 
     ends: Mapping[SourcePartition, int] = field(default_factory=dict)
@@ -85,6 +86,14 @@ class Measured:
     answered: frozenset[str] = frozenset()
     arrivals: Mapping[str, float] = field(default_factory=dict)
     late: Mapping[SourcePartition, int] = field(default_factory=dict)
+    stale: frozenset[SourcePartition] = frozenset()
+
+    @property
+    def known_ends(self) -> Mapping[SourcePartition, int]:
+        """The log ends without the old ones, beyond which a log may have grown since."""
+        if not self.stale:
+            return self.ends
+        return {sp: end for sp, end in self.ends.items() if sp not in self.stale}
 
 
 @dataclass(frozen=True, slots=True)
