@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from aggregator.model.values import SourceState
+from aggregator.model.values import Lane, Part, SourcePartition, SourceState
 from aggregator.plan.lifecycle.health import CATCHING_UP_ABOVE
 from aggregator.plan.lifecycle.stage import Stage
-from support.flow_world import EU, EU0, World, running
+from aggregator.plan.lifecycle.state import LaneOver
+from support.flow_world import EU, EU0, EU1, US, World, running
 
 RUNNING, FAILED = SourceState.RUNNING, SourceState.FAILED
 
@@ -122,6 +124,30 @@ def test_a_source_whose_lane_has_failed_has_failed(world: World) -> None:
     world.turn()
     found = states(world)
     assert found["eu"] == found["us"] == (FAILED, "it broke")
+
+
+def test_a_source_runs_while_only_a_lane_beside_its_main_one_fails(world: World) -> None:
+    world.parts = {Part("eu", "orders", 0)}
+    world.until_all(Stage.OUT, EU0)
+    world.parts = set()
+    world.until_all(Stage.READING)
+    assert {name: life.lane.partitions for name, life in world.state.lanes.items()} == {
+        "union": (EU1, *US),
+        "eu": (EU0,),
+    }
+    world.lanes["eu"].active = False
+    world.until_all(Stage.LOST, EU0)
+    assert states(world)["eu"] == (RUNNING, "")
+    # What is not read says so itself.
+    assert world.state.at(EU0).why == "it broke"
+    world.until_all(Stage.READING)
+    # Of more than half of it nothing comes.
+    more = tuple(SourcePartition("eu", "clicks", n) for n in (0, 1))
+    world.state = replace(world.state, over={"main": LaneOver(Lane("main", more), 1, 1, "no")})
+    assert states(world)["eu"] == (RUNNING, "")
+    more = tuple(SourcePartition("eu", "clicks", n) for n in (0, 1, 2))
+    world.state = replace(world.state, over={"main": LaneOver(Lane("main", more), 1, 1, "no")})
+    assert states(world)["eu"] == (FAILED, "no")
 
 
 def test_a_partition_that_stands_still_is_told_once(world: World) -> None:

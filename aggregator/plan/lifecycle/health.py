@@ -1,10 +1,12 @@
 """The health of sources: running, catching up, silent, paused or failed; what is stuck. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
 from aggregator.model.values import SourceState
 from aggregator.plan.lifecycle.inputs import Measured
+from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import SourceLife
 from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.snapshot import Look
@@ -82,13 +84,17 @@ def _health(
 
 
 def _failed(ctx: StepContext) -> dict[str, str]:
-    """Sources with a failed lane that does not run again yet: alias -> why."""
-    return {
-        sp.cluster: over.reason
-        for over in ctx.state.over.values()
-        if over.reason
-        for sp in over.lane.partitions
-    }
+    """Sources of which more partitions were in lanes that have failed than are read: alias -> why.
+
+    Where most of a source is read, only the partitions of the failed lane say so.
+    """
+    failed = [it for it in ctx.state.over.values() if it.reason]
+    if not failed:
+        return {}
+    reasons = {alias: it.reason for it in failed for alias in it.lane.clusters}
+    lost = Counter(sp.cluster for it in failed for sp in it.lane.partitions)
+    read = Counter(sp.cluster for sp in ctx.state.of(Stage.READING))
+    return {alias: why for alias, why in reasons.items() if lost[alias] > read[alias]}
 
 
 def _errors(ctx: StepContext) -> dict[str, str]:
