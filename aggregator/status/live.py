@@ -38,6 +38,8 @@ SPARKS = 60
 MOST_FLOWS = 400
 """With more routes than this their rates are left out of a moment, which each viewer gets."""
 NAN = math.nan
+NOTHING = SourceFigures()
+"""Those of a source that has reported nothing yet."""
 COLUMNS = tuple(LiveSeries.model_fields)
 
 
@@ -105,15 +107,16 @@ class Recent:
     ) -> None:
         place = self._count % KEPT
         self._times[place] = view.at.timestamp()
-        old, seconds = ({}, 0.0) if before is None else (before[1], _apart(before[0], view.at))
+        then, old = before if before is not None else (view.at, view.figures)
+        seconds = _apart(then, view.at)
         self._lag = lag = lags(view.positions, view.measured.known_ends)
         states = {alias: it.state for alias, it in view.state.sources.items()}
         self._sources = {it: ring for it, ring in self._sources.items() if it in states}
         rates: list[tuple[float | None, float | None]] = []
         for alias, state in states.items():
-            now = view.figures.get(alias, SourceFigures())
+            now = view.figures.get(alias)
             rates.append(_rates(now, old.get(alias), seconds))
-            figures = _figures(now.latency, state, rates[-1], lag.get(alias))
+            figures = _figures((now or NOTHING).latency, state, rates[-1], lag.get(alias))
             self._sources.setdefault(alias, _Ring()).put(place, figures)
         live = [it for it, state in states.items() if state is not SourceState.CATCHING_UP]
         latency = Latency(
@@ -176,10 +179,14 @@ def _apart(before: datetime, now: datetime) -> float:
 
 
 def _rates(
-    now: SourceFigures, old: SourceFigures | None, seconds: float
+    now: SourceFigures | None, old: SourceFigures | None, seconds: float
 ) -> tuple[float | None, float | None]:
-    """Records and bytes per second; unknown where there is nothing to compare with."""
-    if old is None or seconds <= 0 or old.records > now.records:
+    """Records and bytes per second; unknown where there is nothing to compare with.
+
+    Figures count from 0 at the start of a run: one without any by then had copied nothing.
+    """
+    old = old or NOTHING
+    if now is None or seconds <= 0 or old.records > now.records:
         return None, None
     return (now.records - old.records) / seconds, (now.bytes_ - old.bytes_) / seconds
 
@@ -214,9 +221,9 @@ def _since(
     """Percentiles of what some sources have counted since an earlier moment, together."""
     counts = [0] * (len(bounds) + 1)
     for alias in aliases:
-        if alias not in now or alias not in old:
+        if alias not in now:
             continue
-        new, was = getattr(now[alias], kind), getattr(old[alias], kind)
+        new, was = getattr(now[alias], kind), getattr(old.get(alias, NOTHING), kind)
         if new != was:
             for at, (one, other) in enumerate(zip_longest(new, was, fillvalue=0)):
                 counts[at] += max(0, one - other)
@@ -234,7 +241,7 @@ def _moment(
     behind = longest_by_source(view.measured.behind)
     sources = []
     for alias, life in view.state.sources.items():
-        now = view.figures.get(alias, SourceFigures())
+        now = view.figures.get(alias)
         records, bytes_ = _rates(now, old.get(alias), seconds)
         sources.append(
             LiveSource(
@@ -243,7 +250,7 @@ def _moment(
                 records_per_second=records,
                 bytes_per_second=bytes_,
                 lag=lag.get(alias),
-                latency=now.latency,
+                latency=(now or NOTHING).latency,
                 **behind_fields(behind.get(alias)),
             )
         )
@@ -283,10 +290,10 @@ def _flows(
     into = {(it.cluster, it.topic): it.hub_topic for it in routes}
     sums: dict[tuple[str, str], float] = {}
     for alias, now in view.figures.items():
-        was = {it.topic: it.records for it in old[alias].copied} if alias in old else None
+        was = {it.topic: it.records for it in old.get(alias, NOTHING).copied}
         for it in now.copied:
             topic = into.get((alias, it.topic))
-            if topic is None or was is None or seconds <= 0:
+            if topic is None or seconds <= 0:
                 continue
             rate = max(0, it.records - was.get(it.topic, 0)) / seconds
             sums[alias, topic] = sums.get((alias, topic), 0.0) + rate

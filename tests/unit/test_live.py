@@ -72,6 +72,24 @@ def test_rates_of_now_are_over_ten_seconds_and_add_up(start: View) -> None:
     assert sum(flows.values()) == now.total.records_per_second
 
 
+def test_rates_are_known_from_the_second_moment_on_though_nothing_had_come_by_the_first(
+    start: View,
+) -> None:
+    recent = Recent()
+    recent.take(replace(start, figures={}))
+    for second in (1, 2):
+        recent.take(later(start, second, eu=100 * second))
+        now = recent.newest()
+        assert now is not None and now.flows is not None
+        rates = {it.alias: it.records_per_second for it in now.sources}
+        # Of one that has not reported anything nothing is known.
+        assert rates == {"eu": 200, "us": None}
+        assert now.total.records_per_second == 200
+        assert now.total.latency.flight_ms is not None
+        assert [it.records_per_second for it in now.flows] == [100, 100]
+    assert recent.history("eu").series.records_per_second == (None, 200, 200)
+
+
 def test_a_source_takes_25_kb_as_the_docs_say() -> None:
     assert len(COLUMNS) * KEPT * array("f").itemsize == pytest.approx(25_000, rel=0.02)
 
