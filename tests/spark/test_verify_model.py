@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from aggregator.features.verify.audit_report import PartitionResult
 from aggregator.features.verify.audit_scope import AuditSight, Scope, Window, plan_windows
 from aggregator.features.verify.bounds import Bounds
+from aggregator.features.verify.equal_batches import Holes
 from aggregator.features.verify.hub_ranges import (
     accounted_gaps,
     hub_ranges,
@@ -245,6 +246,7 @@ def audit(
         session: SparkSession,
         ranges: Mapping[TopicPartition, OffsetRange],
         options: Mapping[str, str],
+        _without: Holes,
     ) -> DataFrame:
         found = []
         for tp, log in ranges.items():

@@ -3,6 +3,8 @@ package aggregator.connector;
 import java.nio.ByteBuffer;
 import java.util.Optional;
 import org.apache.kafka.common.record.RecordBatch;
+import org.apache.spark.sql.catalyst.expressions.XXH64;
+import org.apache.spark.unsafe.Platform;
 
 /**
  * What the header of a fetched batch (format 2) says, and whether it can be copied as it is. Pure.
@@ -43,6 +45,21 @@ record BatchHead(ByteBuffer bytes, long first, long last, int count, long newest
 
     int size() {
         return bytes.remaining();
+    }
+
+    /**
+     * A hash of all that a reader of its records gets of it, but for the offsets: of what stays as
+     * it is when it is copied as it is.
+     */
+    long contentHash() {
+        int at = bytes.arrayOffset() + bytes.position();
+        long head = hash(at + BatchFormat.ATTRIBUTES_AT, at + BatchFormat.PRODUCER_ID_AT, 0);
+        return hash(at + BatchFormat.COUNT_AT, at + bytes.remaining(), head);
+    }
+
+    private long hash(int from, int to, long seed) {
+        return XXH64.hashUnsafeBytes(
+            bytes.array(), Platform.BYTE_ARRAY_OFFSET + from, to - from, seed);
     }
 
     /**

@@ -24,6 +24,9 @@ final class Columns {
         + " timestamp, headers array<struct<key:string,value:binary>>");
 
     private static final StructType EXACT = RECORD.add("timestamp_ms", "bigint");
+    private static final StructType BATCH = StructType.fromDDL(
+        "topic string, partition int, offset bigint, last bigint, hash bigint, place string,"
+        + " origin bigint");
     /** The first moment of the last day that all readers of timestamps know, in their zones. */
     private static final long BEYOND_MS = 253_402_214_400_000L;
 
@@ -36,6 +39,11 @@ final class Columns {
     /** A whole record with its timestamp as it is, in milliseconds; -1 where it has none. */
     static StructType exact() {
         return EXACT;
+    }
+
+    /** A batch: of records from `offset` to `last`; at the hub with the origin of its first one. */
+    static StructType batches() {
+        return BATCH;
     }
 
     static void fillExact(GenericInternalRow row, ConsumerRecord<byte[], byte[]> record) {

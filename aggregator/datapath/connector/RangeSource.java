@@ -32,18 +32,27 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * timestamp it cannot hold. Here that is null, and the exact number is in a column of its own.
  *
  * <p>Options: kafka.* as that source has them, and `read` in JSON: {"ranges": {topic: {partition:
- * [first, behind the last]}}, "exact": true} fails where a log no longer holds all of it, without
- * `exact` what is there is read; or {"topics": [...], "since": millis or null} for what there is
- * when the read begins. A stream takes the topics alone, and begins at their ends. With `origins`,
- * as {@link PassedOrigins#of} takes them, records of batches that were copied as they are come with
- * the header of their origin.
+ * [first, behind the last, ...]}}, "exact": true} fails where a log no longer holds all of it,
+ * without `exact` what is there is read; or {"topics": [...], "since": millis or null} for what
+ * there is when the read begins. A stream takes the topics alone, and begins at their ends. With
+ * `origins`, as {@link PassedOrigins#of} takes them, records of batches that were copied as they
+ * are come with the header of their origin. With "batches": true a row is a batch, see {@link
+ * RangeBatches}: none comes with another kafka-clients than the pinned one.
  */
 public final class RangeSource implements TableProvider {
     private static final String KAFKA = "kafka.";
 
     @Override
     public StructType inferSchema(CaseInsensitiveStringMap options) {
-        return Columns.exact();
+        return schema(options);
+    }
+
+    private static StructType schema(Map<String, String> options) {
+        return hasBatches(options) ? Columns.batches() : Columns.exact();
+    }
+
+    private static boolean hasBatches(Map<String, String> options) {
+        return read(options).path("batches").asBoolean();
     }
 
     @Override
@@ -70,16 +79,22 @@ public final class RangeSource implements TableProvider {
     }
 
     /**
-     * A part of a log, how to read it, and what {@link PassedOrigins#of} takes; "" for no origins.
+     * Parts of a log as [from, to, ...), how to read them, and what {@link PassedOrigins#of} takes;
+     * "" for no origins.
      */
     record Range(
         String topic,
         int partition,
-        long from,
-        long to,
+        long[] bounds,
         HashMap<String, String> consumer,
-        String origins) implements InputPartition {
+        String origins,
+        boolean hasBatches) implements InputPartition {
         private static final long serialVersionUID = 1L;
+
+        /** Null for no origins. */
+        PassedOrigins known() {
+            return origins.isEmpty() ? null : PassedOrigins.of(Json.parse(origins));
+        }
     }
 
     private static String origins(Map<String, String> options) {
@@ -94,7 +109,7 @@ public final class RangeSource implements TableProvider {
 
         @Override
         public StructType schema() {
-            return Columns.exact();
+            return RangeSource.schema(options);
         }
 
         @Override
@@ -107,7 +122,7 @@ public final class RangeSource implements TableProvider {
             return () -> new Scan() {
                 @Override
                 public StructType readSchema() {
-                    return Columns.exact();
+                    return schema();
                 }
 
                 @Override
@@ -140,21 +155,28 @@ public final class RangeSource implements TableProvider {
         private final JsonNode read;
         private final String origins;
         private final HashMap<String, String> consumer;
+        private final boolean hasBatches;
 
         private Planned(Map<String, String> options) {
             read = read(options);
+            hasBatches = hasBatches(options);
             consumer = consumer(options);
             origins = origins(options);
         }
 
         @Override
         public InputPartition[] planInputPartitions() {
+            if (hasBatches && !KafkaShape.misfit().isEmpty()) {
+                return new InputPartition[0];
+            }
             Map<TopicPartition, long[]> ranges = new HashMap<>();
             read.path("ranges").properties().forEach(
                 topic -> topic.getValue().properties().forEach(each -> {
                     int number = Integer.parseInt(each.getKey());
-                    long[] bounds = {
-                        each.getValue().get(0).asLong(), each.getValue().get(1).asLong()};
+                    long[] bounds = new long[each.getValue().size()];
+                    for (int i = 0; i < bounds.length; i++) {
+                        bounds[i] = each.getValue().get(i).asLong();
+                    }
                     ranges.put(new TopicPartition(topic.getKey(), number), bounds);
                 }));
             if (!read.path("exact").asBoolean()) {
@@ -165,9 +187,9 @@ public final class RangeSource implements TableProvider {
             }
             List<InputPartition> found = new ArrayList<>();
             ranges.forEach((tp, it) -> {
-                if (it[0] < it[1]) {
+                if (it.length > 0 && it[0] < it[1]) {
                     found.add(
-                        new Range(tp.topic(), tp.partition(), it[0], it[1], consumer, origins));
+                        new Range(tp.topic(), tp.partition(), it, consumer, origins, hasBatches));
                 }
             });
             return found.toArray(new InputPartition[0]);
@@ -215,7 +237,8 @@ public final class RangeSource implements TableProvider {
 
         @Override
         public PartitionReader<InternalRow> createReader(InputPartition partition) {
-            return new RangeReader((Range) partition);
+            Range range = (Range) partition;
+            return range.hasBatches() ? new RangeBatches(range) : new RangeRecords(range);
         }
     }
 }

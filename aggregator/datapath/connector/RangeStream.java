@@ -91,8 +91,9 @@ final class RangeStream implements MicroBatchStream {
         Ends.of(end.json()).at.forEach((tp, to) -> {
             long begin = from.getOrDefault(tp, 0L);
             if (begin < to) {
+                long[] bounds = {begin, to};
                 found.add(new RangeSource.Range(
-                    tp.topic(), tp.partition(), begin, to, settings, origins));
+                    tp.topic(), tp.partition(), bounds, settings, origins, false));
             }
         });
         return found.toArray(new InputPartition[0]);

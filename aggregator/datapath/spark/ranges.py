@@ -6,7 +6,7 @@ from the last origin of a record, the one that our own hop wrote, in either form
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,6 +15,7 @@ from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
 
 RANGES = "aggregator.connector.RangeSource"
 ORIGIN = ("cluster", "topic", "partition")
+NOTHING: Mapping[TopicPartition, Sequence[OffsetRange]] = {}
 
 BULK_OPTIONS = {
     # Spark asks for the log's range at every poll, two round trips each: few large polls instead
@@ -63,6 +64,7 @@ def read_exactly(
     spark: SparkSession,
     ranges: Mapping[TopicPartition, OffsetRange],
     options: Mapping[str, str],
+    without: Mapping[TopicPartition, Sequence[OffsetRange]] = NOTHING,
     *,
     partial: bool = False,
 ) -> DataFrame:
@@ -70,12 +72,44 @@ def read_exactly(
 
     Out: its columns, always with `headers`, and `timestamp_ms` (bigint), the exact timestamp, -1 of
     a record that has none. `timestamp` is null for one that has none, and for one beyond the year
-    9999. With `partial` what the logs no longer hold is left out; else that fails.
+    9999. With `partial` what the logs no longer hold is left out; else that fails. So is what lies
+    in `without`, whose ranges are in order and do not overlap.
     """
-    wanted: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    read = {"ranges": _bounds(ranges, without), "exact": not partial}
+    return _exactly(spark, options, read)
+
+
+def read_batches(
+    spark: SparkSession, ranges: Mapping[TopicPartition, OffsetRange], options: Mapping[str, str]
+) -> DataFrame:
+    """The batches in these ranges that may be copied as they are; none of it is unpacked.
+
+    Out: topic, partition, offset and last (bigint, of the first and the last record), hash
+    (bigint, of what its records are, without their offsets). With `known_origins` those that were
+    copied so, with place ("cluster/topic/partition") and origin (bigint, the offset there of the
+    first record); else these are null. None where kafka-clients is not the pinned version.
+    """
+    return _exactly(
+        spark, options, {"ranges": _bounds(ranges, NOTHING), "exact": True, "batches": True}
+    )
+
+
+def _bounds(
+    ranges: Mapping[TopicPartition, OffsetRange],
+    without: Mapping[TopicPartition, Sequence[OffsetRange]],
+) -> dict[str, dict[str, list[int]]]:
+    """By topic and partition: first, behind the last, and so on, of what is read."""
+    wanted: dict[str, dict[str, list[int]]] = defaultdict(dict)
     for tp, log in ranges.items():
-        wanted[tp.topic][str(tp.partition)] = (log.earliest, log.latest)
-    return _exactly(spark, options, {"ranges": wanted, "exact": not partial})
+        starts, ends = [log.earliest], []
+        for hole in without.get(tp, ()):
+            starts.append(hole.latest)
+            ends.append(hole.earliest)
+        parts = zip(starts, [*ends, log.latest], strict=True)
+        wanted[tp.topic][str(tp.partition)] = [
+            at for start, end in parts if start < end for at in (start, end)
+        ]
+    return wanted
 
 
 def read_topics(

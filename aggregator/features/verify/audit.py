@@ -139,7 +139,7 @@ def verify(
         ),
         findings=_first([it for result in results for it in result.findings], request.examples),
         unreachable=dict(seen.unreachable),
-        notes=_notes(seen),
+        notes=(*_notes(seen), *_of_batches(results)),
     )
 
 
@@ -248,6 +248,15 @@ def _first(findings: Sequence[Finding], most: int) -> tuple[Finding, ...]:
     kinds = dict.fromkeys(finding.kind for finding in findings)
     return tuple(
         finding for kind in kinds for finding in [it for it in findings if it.kind == kind][:most]
+    )
+
+
+def _of_batches(results: Iterable[JobResult]) -> tuple[str, ...]:
+    count = sum(it.by_batches for it in results)
+    if not count:
+        return ()
+    return (
+        f"{count:,} records were compared by the hash of their batch, which was copied as it is",
     )
 
 

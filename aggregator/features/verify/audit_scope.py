@@ -71,7 +71,8 @@ class Window:
     perhaps never to be copied, as it is unknown where the copy began. What is below `asked` is out
     of scope. `loose`: a transform may drop or change records. `translated`: their schema ids are
     others at the hub. `sparse`: the source topic is compacted, so it may have forgotten records
-    that it had. `superseding`: so may the hub. `asides` are the topics that its records may be kept
+    that it had. `superseding`: so may the hub. `as_batches`: batches are
+    copied as they are. `asides` are the topics that its records may be kept
     in instead. `ahead` offsets of the source are above its position.
     """
 
@@ -88,6 +89,7 @@ class Window:
     translated: bool = False
     sparse: bool = False
     superseding: bool = False
+    as_batches: bool = False
     asides: frozenset[str] = frozenset()
 
     @property
@@ -170,6 +172,7 @@ def _window(
             translated=route.schemas == "translate",
             sparse=source is not None and "compact" in source.cleanup_policy,
             superseding=hub is not None and "compact" in hub.cleanup_policy,
+            as_batches=route.batch_bytes > 0,
             asides=route.hub_topics - {route.hub_topic},
         )
 

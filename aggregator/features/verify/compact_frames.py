@@ -36,10 +36,12 @@ where they are not compared. `s` is the timestamp of a hub record whose origin d
 the place of `t`. `must`: the hub has to have it. `tid` numbers the hub topic. Where the schema ids
 of any topic are translated there is a column `IDS` more: those of the key and the value, in hex."""
 
-UNASKED, BEFORE, ALONE, OWN, BEYOND = -1, 0, 1, 2, 3
+UNASKED, BEFORE, ALONE, OWN, BEYOND, EQUAL = -1, 0, 1, 2, 3, 4
 """Zones of a hub record by its origin: not asked for; below what the source has; compared, and the
 source may have forgotten it; compared, and the source has to have it; beyond everything the source
-has."""
+has; the last of a batch that is equal at the source."""
+WEIGHT = "weight bigint"
+"""A column more where batches were compared: how many records a row is, null for one."""
 UNREQUESTED = -(2**31)
 """The `sid` of hub records that are read only because they may have replaced others. Their `offset`
 is that of the hub."""
@@ -131,11 +133,13 @@ def hub_rows(
     stamped: Collection[str],
     *,
     superseding: bool = False,
+    equal: DataFrame | None = None,
 ) -> DataFrame:
     """The row frame of hub records; irrelevant ones outside the request are left out.
 
     The hub topics in `stamped` have timestamps of their own (LogAppendTime). With `superseding`
-    none is left out: any may have replaced one that is judged.
+    none is left out: any may have replaced one that is judged. `equal` are batches that are not
+    among the records (`EqualBatches.batches`): each is one row of its `WEIGHT`.
     """
     spark = records.sparkSession
     placed = (
@@ -164,6 +168,11 @@ def hub_rows(
             "tid",
         )
     )
+    weight = []
+    if equal is not None:
+        weight = ["weight"]
+        batches = equal.withColumn("zone", F.lit(EQUAL))
+        rows = rows.unionByName(batches, allowMissingColumns=True)
     return rows.select(
         "sid",
         "offset",
@@ -171,6 +180,7 @@ def hub_rows(
         *whole,
         "s",
         "tid",
+        *weight,
         _place().alias("place"),
         F.lit(None).cast("boolean").alias("must"),
         F.lit(None).cast("boolean").alias("tombstone"),

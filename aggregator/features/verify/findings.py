@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from aggregator.features.verify.compact_frames import (
     BEFORE,
     BEYOND,
+    EQUAL,
     NO_ORIGIN,
     OTHER_TOPIC,
     OWN,
@@ -40,7 +41,9 @@ ALIKE = ("sid", "hid", "kind", *FLAGS, "excused", *IDS)
 """What is counted together."""
 
 
-def compare(rows: Iterable[DataFrame], *, superseding: bool, translated: bool) -> DataFrame:
+def compare(
+    rows: Iterable[DataFrame], *, superseding: bool, translated: bool, weighted: bool = False
+) -> DataFrame:
     """The findings of row frames.
 
     Columns: sid, hid (hub partition of the first copy), kind, the flags of `FLAGS`, superseded,
@@ -48,9 +51,10 @@ def compare(rows: Iterable[DataFrame], *, superseding: bool, translated: bool) -
     that are present; null without `translated`), at (null for what is well), origins and records
     (how many), first and last (places), lowest (origin offset), opening (origin offset of the first
     in that hub partition). With `superseding` a record of a compacted hub topic that another one
-    may have replaced is marked.
+    may have replaced is marked. With `weighted` rows of the hub may be whole batches.
     """
-    origins = _by_origin(reduce(DataFrame.unionByName, rows), translated=translated)
+    union = reduce(lambda one, more: one.unionByName(more, weighted), rows)
+    origins = _by_origin(union, translated=translated, weighted=weighted)
     origins = (
         with_superseded(origins) if superseding else origins.withColumn("superseded", F.lit(False))
     )
@@ -61,6 +65,7 @@ def compare(rows: Iterable[DataFrame], *, superseding: bool, translated: bool) -
         .when(F.col("zone").isin(OWN, BEYOND), NO_SUCH_RECORD)
         .when(F.col("zone") == BEFORE, BEFORE_THERE)
         .when(F.col("zone") == UNASKED, UNASKED_THERE)
+        .when(F.col("zone") == EQUAL, PRESENT)
         .otherwise(ALONE_THERE)
     )
     for zone, name in FOREIGN.items():
@@ -83,18 +88,24 @@ def compare(rows: Iterable[DataFrame], *, superseding: bool, translated: bool) -
         .withColumn("excused", F.lit(False))
         .groupBy(*ALIKE, "superseded", "at")
         .agg(
-            F.count("*").alias("origins"),
-            F.sum("copies").alias("records"),
+            F.sum("weight").alias("origins"),
+            F.sum(F.col("copies") * F.col("weight")).alias("records"),
             F.min("first").alias("first"),
             F.max("last").alias("last"),
-            F.min("offset").alias("lowest"),
-            F.min_by("offset", "first").alias("opening"),
+            F.min(_lowest()).alias("lowest"),
+            F.min_by(_lowest(), "first").alias("opening"),
         )
     )
 
 
-def _by_origin(rows: DataFrame, *, translated: bool) -> DataFrame:
+def _lowest() -> Column:
+    """The offset of the first record that a row is."""
+    return F.col("offset") - F.col("weight") + 1
+
+
+def _by_origin(rows: DataFrame, *, translated: bool, weighted: bool) -> DataFrame:
     """One row per origin. A part differs when any two of its records differ in it."""
+    one = F.lit(1).cast("bigint")
     ids = F.col("ids") if translated else F.lit(None).cast("string")
     at_source = F.col("place").isNull()
     return rows.groupBy("sid", "offset").agg(
@@ -114,6 +125,7 @@ def _by_origin(rows: DataFrame, *, translated: bool) -> DataFrame:
         F.max("tid").alias("tid"),
         F.min(F.when(at_source, ids)).alias("theirs"),
         F.min(F.when(~at_source, ids)).alias("ours"),
+        (F.coalesce(F.max("weight"), one) if weighted else F.max(one)).alias("weight"),
     )
 
 

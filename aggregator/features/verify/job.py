@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from aggregator.datapath.spark.headers import origin_columns, origin_texts
-from aggregator.datapath.spark.ranges import ORIGIN, read_exactly
+from aggregator.datapath.spark.ranges import NOTHING, ORIGIN, read_exactly
 from aggregator.features.verify.audit_report import Finding, HubTopicResult, PartitionResult
 from aggregator.features.verify.audit_scope import NO_END
 from aggregator.features.verify.compact_frames import Numbers, Others, hub_rows, source_rows
@@ -30,7 +30,15 @@ from aggregator.features.verify.counts import (
     pair_of,
     partitions_of,
 )
-from aggregator.features.verify.findings import ABSENT, ALIKE, compare, settle
+from aggregator.features.verify.equal_batches import EqualBatches, Holes, equal_batches
+from aggregator.features.verify.findings import (
+    ABSENT,
+    ALIKE,
+    ALONE_THERE,
+    NO_SUCH_RECORD,
+    compare,
+    settle,
+)
 from aggregator.features.verify.hub_ranges import (
     Accounted,
     Job,
@@ -95,8 +103,11 @@ def _tasks(spark: SparkSession, group: str) -> str:
     return f"{done} of {total} tasks are done"
 
 
-Read = Callable[[SparkSession, Mapping[TopicPartition, OffsetRange], Mapping[str, str]], DataFrame]
-"""Reads ranges of one cluster, by its options, with the columns of `read_exactly`."""
+Read = Callable[
+    [SparkSession, Mapping[TopicPartition, OffsetRange], Mapping[str, str], Holes], DataFrame
+]
+"""Reads ranges of one cluster, by its options and without what lies in the holes, with the columns
+of `read_exactly`."""
 SameIds = Callable[[str, str, str], bool | None]
 """Whether schema ids of a source (alias) and of the hub mean the same; None when unknown."""
 
@@ -135,6 +146,8 @@ class JobResult:
     partitions: tuple[PartitionResult, ...]
     hub_topics: tuple[HubTopicResult, ...]
     findings: tuple[Finding, ...]
+    by_batches: int = 0
+    """How many of the records that are present were compared by the hash of their batch."""
 
 
 def run_job(
@@ -145,9 +158,14 @@ def run_job(
     Raises PySparkException or Py4JError when records cannot be read.
     """
     numbers = Numbers(job.windows, tuple(sorted(job.hub.items())))
+    equal = equal_batches(spark, numbers, settings.source_options, settings.hub_options)
     # From here on Spark has only the findings to plan with, and nothing is read twice.
-    found = _kept(_compared(spark, job, numbers, settings, read))
+    found = _kept(_compared(spark, job, numbers, settings, read, equal))
     rows = _counted(found)
+    if equal is not None and any(_is_doubtful(row, equal) for row in rows):
+        equal = None
+        found = _kept(_compared(spark, job, numbers, settings, read, equal))
+        rows = _counted(found)
     accounted = _accounted(job, settings)
     if accounted or any(row["kind"] == ABSENT or row["late"] for row in rows):
         aside = _set_aside(spark, job, settings, read)
@@ -162,7 +180,14 @@ def run_job(
             *examples_of(found, numbers, rows, settings.examples),
             *examples_of_ids(rows, numbers, same)[: settings.examples],
         ),
+        equal.records if equal is not None else 0,
     )
+
+
+def _is_doubtful(row: Row, equal: EqualBatches) -> bool:
+    """Whether a finding may be about a record of an equal batch: it may have a second copy."""
+    alone = row["kind"] in (NO_SUCH_RECORD, ALONE_THERE)
+    return row["sid"] in equal.sids and (alone or row["twice"] or row["late"])
 
 
 def _kept(frame: DataFrame) -> DataFrame:
@@ -181,22 +206,37 @@ def _counted(found: DataFrame) -> list[Row]:
 
 
 def _compared(
-    spark: SparkSession, job: Job, numbers: Numbers, settings: JobSettings, read: Read
+    spark: SparkSession,
+    job: Job,
+    numbers: Numbers,
+    settings: JobSettings,
+    read: Read,
+    equal: EqualBatches | None,
 ) -> DataFrame:
     superseding = any(window.superseding for window in job.windows)
     rows = []
     for cluster, ranges in job.sources.items():
-        records = read(spark, ranges, settings.source_options[cluster])
+        known = equal.sources.get(cluster, NOTHING) if equal is not None else NOTHING
+        records = read(spark, ranges, settings.source_options[cluster], known)
         rows.append(source_rows(records, cluster, numbers, settings.hub_names))
     if job.hub:
-        records = read(spark, job.hub, settings.hub_options)
+        known = equal.hub if equal is not None else NOTHING
+        records = read(spark, job.hub, settings.hub_options, known)
         rows.append(
-            hub_rows(records, numbers, settings.others, settings.stamped, superseding=superseding)
+            hub_rows(
+                records,
+                numbers,
+                settings.others,
+                settings.stamped,
+                superseding=superseding,
+                equal=equal.batches if equal is not None else None,
+            )
         )
     return compare(
         rows or [small_frame(spark, [], numbers.row)],
         superseding=superseding,
         translated=numbers.translated,
+        weighted=equal is not None,
     )
 
 
@@ -220,7 +260,7 @@ def _set_aside(
         [(*window.partition, sid) for sid, window in enumerate(job.windows)],
         "cluster string, topic string, partition int, sid int",
     )
-    records = read(spark, settings.quarantine, settings.hub_options)
+    records = read(spark, settings.quarantine, settings.hub_options, NOTHING)
     lies = {name: F.col(name).alias(f"aside_{name}") for name in ("topic", "partition", "offset")}
     parts = origin_columns("texts")
     origins = records.select(origin_texts().alias("texts"), *lies.values()).select(
