@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from pyspark.sql import SparkSession
 
 from aggregator.cli.plan import report_of_plan
 from aggregator.config import load_text
 from aggregator.config.schema import Config
 from aggregator.datapath.connector.hub_origins import parse_run
 from aggregator.datapath.spark.ranges import known_origins
-from aggregator.features.delta_sink.sink import on_folder
+from aggregator.features.delta_sink.land_batch import HubReader
 from aggregator.features.failover.failover import FailoverRules, fail_over
 from aggregator.features.groups.batch_scan import take_run
-from aggregator.model.errors import ConfigError, RefusedError
+from aggregator.model.errors import AggregatorError, ConfigError, RefusedError
 from aggregator.model.values import (
     ClusterFacts,
     Discovery,
@@ -103,7 +104,6 @@ def test_a_hub_topic_that_needs_records_gets_records_and_the_plan_says_why(
         (WANTED, {"stream": {"path": "objects"}}, "needs stream.path: bytes"),
         (WANTED, {"hub": {"known_as": ["other"]}}, "would let records of hub.known_as loop"),
         (WANTED, {"source": {"groups": {"sync": ".*"}}}, "sources.eu.groups.sync"),
-        (WANTED, {"tee": {}}, "the tee finds no origins"),
         ({"overrides": {"a": {"copy_as": "batches"}}}, {}, "topics.overrides.a.copy_as"),
         (
             {**WANTED, "overrides": {"a": {"partition_by": "key"}}},
@@ -164,7 +164,9 @@ def test_lines_of_java_become_records_of_scans_until_these_are_done() -> None:
     assert again.done
 
 
-def test_a_tee_that_only_its_command_runs_is_refused_by_that(tmp_path: Path) -> None:
-    config = config_of(WANTED, tee={"run": "alone", "path": str(tmp_path)})
-    with pytest.raises(RefusedError, match="the tee finds no origins"), on_folder(config):
-        pass
+def test_a_tee_lands_nothing_before_the_checkpoint_says_whose_batches_there_are(
+    tmp_path: Path,
+) -> None:
+    config = config_of(WANTED, tee={}, checkpoint={"path": str(tmp_path / "none")})
+    with pytest.raises(AggregatorError, match="none has no position yet"):
+        HubReader(config)(cast(SparkSession, None), {}, True)

@@ -2,7 +2,8 @@
 
 Spark's source keeps its consumers from batch to batch, and fails a whole read for one record whose
 timestamp is none that Spark can hold, such as one in nanoseconds. What it refuses is read by our
-own.
+own. So is all of a hub where batches are copied as they are: Spark's source does not show the
+headers of batches, where the origins of their records are.
 """
 
 import time
@@ -14,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
-from aggregator.datapath.spark.ranges import read_exactly, read_ranges
+from aggregator.datapath.spark.ranges import known_origins, read_exactly, read_ranges
 from aggregator.features.delta_sink.decoders import Decoder
 from aggregator.features.delta_sink.hub_topics_now import TopicNow
 from aggregator.features.delta_sink.landed_commits import Unclear
@@ -29,7 +30,9 @@ from aggregator.features.delta_sink.next_batch import (
     plan_beginning,
 )
 from aggregator.features.delta_sink.value_columns import EMPTY, Struct
+from aggregator.model.errors import AggregatorError
 from aggregator.model.values import OffsetRange, TopicPartition
+from aggregator.store.checkpoint.checkpoint_table import stored_state
 
 POLL_MS = "60000"
 """How long a read may wait for a broker that does not answer."""
@@ -61,8 +64,14 @@ class HubReader:
         self._own_until = 0.0
 
     def __call__(self, spark: SparkSession, ranges: Ranges, headers: bool) -> DataFrame:
-        """The records of these ranges; fails when some are not there any more."""
+        """The records of these ranges; fails when some are not there any more.
+
+        Raises CheckpointError and AggregatorError where the checkpoint does not say whose batches
+        were copied as they are.
+        """
         options = hub_options(self._config)
+        if self._config.topics.has_batches:
+            return read_exactly(spark, ranges, {**options, **self._origins()})
         if self._reads_by_own:
             return read_exactly(spark, ranges, options)
         return read_ranges(spark, ranges, options, headers=headers)
@@ -73,6 +82,17 @@ class HubReader:
             return False
         self._own_until = time.monotonic() + OWN_SECONDS
         return True
+
+    def _origins(self) -> Mapping[str, str]:
+        """All that these ranges can have: a partition is committed before it is copied."""
+        place = self._config.checkpoint
+        known = stored_state(place).entries
+        if not known:
+            raise AggregatorError(
+                f"the origins of batches are not known: {place.path} has no position yet"
+                " (checkpoint.path has to be that of the instance that copies)"
+            )
+        return known_origins(known)
 
     @property
     def _reads_by_own(self) -> bool:

@@ -26,7 +26,7 @@ from aggregator.features.delta_sink.sink_lock import alone, held_in_jvm
 from aggregator.features.delta_sink.sink_report import TeeReport
 from aggregator.features.delta_sink.topic_progress import Topic
 from aggregator.kafka.admin import HUB, open_admin
-from aggregator.model.errors import ClusterError, RefusedError
+from aggregator.model.errors import ClusterError
 from aggregator.model.events import Event, EventSink
 
 STDOUT, STDERR = 1, 2
@@ -68,11 +68,8 @@ def on_folder(
 ) -> Iterator[SparkSession]:
     """A session that alone may write in the folder of tee.path, as long as the block runs.
 
-    Raises HeldError when another process has it, RefusedError where it would find no origins,
-    JarsError.
+    Raises HeldError when another process has it, and JarsError.
     """
-    if config.topics.has_batches:
-        raise RefusedError(["the tee finds no origins where topics.copy_as is batches"])
     path = config.tee.path
     with (
         alone(path),

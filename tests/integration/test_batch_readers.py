@@ -1,4 +1,4 @@
-"""`aggregator verify` where batches are copied as they are: by their hashes, or by each record."""
+"""`aggregator verify` and the tee of batches that were copied as they are, without origin headers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
+from aggregator.config.tee import TeeConfig, TeeTopics
 from aggregator.extras.embedded.cluster import EmbeddedCluster
 from aggregator.extras.embedded.topics import create_topic, produce
+from aggregator.features.delta_sink.sink import tee
 from aggregator.features.verify.audit import VerifyRequest, verify
 from aggregator.features.verify.audit_report import VerifyReport
 from aggregator.features.verify.audit_scope import Scope
@@ -25,7 +28,7 @@ from support.crashed import with_origin, write_again
 from support.reading import read_topic
 from support.running import catch_up
 from support.sessions import running_session
-from support.whole_batches import LARGE, PARTITIONS, config_of, written
+from support.whole_batches import LARGE, PARTITIONS, config_of, own_headers, written
 
 COUNT = 9_000
 EACH = COUNT // PARTITIONS
@@ -89,6 +92,30 @@ def test_equal_batches_are_compared_by_their_hash_and_all_other_records_one_by_o
     (topic,) = report.hub_topics
     assert topic.offsets == COUNT
     assert COUNT // 2 < by_hash(report) < COUNT
+
+
+def test_the_tee_lands_records_of_whole_batches_with_their_origins(
+    copied: Copied, tmp_path: Path
+) -> None:
+    topic = copied.topic("well")
+    settings = TeeConfig(path=str(tmp_path / "tee"), topics=TeeTopics(include=topic))
+    config = copied.config.model_copy(update={"tee": settings})
+    assert tee(config, once=True, spark=copied.spark).problems == ()
+    rows = DeltaTable(str(tmp_path / "tee" / topic)).to_pyarrow_table().to_pylist()
+    wanted = [
+        (it.value, ("eu", topic, it.partition, it.offset), own_headers(it))
+        for it in read_topic(copied.source.bootstrap_servers, topic)
+    ]
+    origin = ("origin_cluster", "origin_topic", "origin_partition", "origin_offset")
+    landed = [
+        (
+            row["value"],
+            tuple(row[name] for name in origin),
+            tuple((it["key"], it["value"]) for it in row["headers"] or ()),
+        )
+        for row in rows
+    ]
+    assert sorted(landed, key=str) == sorted(wanted, key=str)
 
 
 def test_a_record_of_an_equal_batch_that_is_there_twice_is_found(copied: Copied) -> None:
