@@ -1,4 +1,4 @@
-"""`aggregator verify` and the tee of batches that were copied as they are, without origin headers."""
+"""`aggregator verify` and the tee of batches that were copied as they are, without headers."""
 
 from __future__ import annotations
 
