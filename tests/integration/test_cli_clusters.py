@@ -281,7 +281,7 @@ def test_a_run_serves_its_status_and_stops_cleanly(
     def healthy() -> bool:
         assert program.poll() is None, log.read_text()
         try:
-            with urlopen(f"{url}/health", timeout=5) as answer:
+            with urlopen(f"{url}/health", timeout=60) as answer:
                 return bool(answer.status == 200)
         except HTTPError as error:
             with error:

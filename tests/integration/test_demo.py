@@ -87,7 +87,7 @@ def test_ctrl_c_ends_the_load_and_the_count_is_exact() -> None:
         running.wait_for(r"the dashboard is at http")
         address = re.search(r"the dashboard is at (\S+)", "".join(running.lines))
         assert address
-        with urlopen(address[1], timeout=10) as page:
+        with urlopen(address[1], timeout=60) as page:
             assert b"<title>" in page.read()
         running.process.send_signal(signal.SIGINT)
         assert running.process.stdout is not None
@@ -162,7 +162,7 @@ def test_nothing_is_left_of_a_demo_that_was_killed() -> None:
         assert sum("kafka.Kafka" in command for command in started.values()) >= 3
         assert any("org.apache.spark" in command for command in started.values())
         running.process.send_signal(signal.SIGKILL)
-        running.process.wait(10)
+        running.process.wait(60)
         wait_until(lambda: not _alive(started), seconds=30, what=lambda: str(_alive(started)))
 
 

@@ -94,7 +94,7 @@ class Prometheus:
         """Whether it is up; AssertionError with its log when it has ended."""
         assert self.process.alive, self.process.log_tail()
         try:
-            with urlopen(f"{self.url}/-/ready", timeout=5) as response:
+            with urlopen(f"{self.url}/-/ready", timeout=60) as response:
                 return bool(response.status == 200)
         except (HTTPError, URLError, ConnectionError):
             return False

@@ -335,7 +335,7 @@ def over_tls(url: str, certificates: Path, client: str = "") -> int:
     if client:
         context.load_cert_chain(certificates / f"{client}.pem", certificates / f"{client}.key")
     opener = build_opener(HTTPSHandler(context=context))
-    with opener.open(Request(f"{url}/api/status"), timeout=10) as response:
+    with opener.open(Request(f"{url}/api/status"), timeout=60) as response:
         assert json.load(response)["name"] == "central"
         return int(response.status)
 

@@ -173,7 +173,7 @@ def test_the_stream_sends_moments_and_ends_with_the_instance(start: View) -> Non
     lines: list[str] = []
 
     def follow(url: str) -> None:
-        with urlopen(f"{url}/api/live/stream", timeout=10) as response:
+        with urlopen(f"{url}/api/live/stream", timeout=60) as response:
             lines.extend(line.decode().strip() for line in response)
 
     with served(app_over(control, holder, recorder)) as server:
@@ -187,7 +187,7 @@ def test_the_stream_sends_moments_and_ends_with_the_instance(start: View) -> Non
         holder.recent.take(later(start, 1, eu=1))
         wait_until(lambda: lines.count("event: moment") == 2, seconds=60, what="the next one")
         recorder.feed.close()
-        viewer.join(5)
+        viewer.join(60)
         assert not viewer.is_alive()
 
 

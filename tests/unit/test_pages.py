@@ -151,7 +151,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(FILES)))
 def test_every_file_is_served_without_a_token_and_under_the_policy(url: str, path: Path) -> None:
     place = f"{url}/ui/{path.relative_to(FILES)}"
-    with urllib.request.urlopen(place, timeout=5) as answer:
+    with urllib.request.urlopen(place, timeout=60) as answer:
         assert answer.read() == path.read_bytes()
         assert answer.headers["content-security-policy"] == POLICY
         assert answer.headers["x-content-type-options"] == "nosniff"
@@ -160,7 +160,7 @@ def test_every_file_is_served_without_a_token_and_under_the_policy(url: str, pat
 def test_a_browser_is_led_to_the_page_and_a_tool_is_not(url: str) -> None:
     browser = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
     request = urllib.request.Request(url, headers=browser)
-    with urllib.request.urlopen(request, timeout=5) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         assert answer.url == f"{url}/ui/" and b"<main" in answer.read()
     assert ask("GET", url + "/")[0] == 401
     token = {"authorization": "Bearer read-me-0123456789"}

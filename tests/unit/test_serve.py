@@ -79,7 +79,7 @@ def url(holder: StatusHolder) -> Iterator[str]:
 
 def get(url: str) -> tuple[int, Any]:
     try:
-        with urlopen(url, timeout=5) as response:
+        with urlopen(url, timeout=60) as response:
             return response.status, json.load(response)
     except HTTPError as error:
         with error:

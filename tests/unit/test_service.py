@@ -103,7 +103,7 @@ def test_a_service_in_the_list_is_shown_by_everything_that_shows_services(
     with served(app_over(Control(config), holder)) as server:
         _, document = ask("GET", f"{server.url}/api/status")
         _, overview = ask("GET", f"{server.url}/api/overview")
-        with urlopen(f"{server.url}/metrics", timeout=10) as answer:
+        with urlopen(f"{server.url}/metrics", timeout=60) as answer:
             metrics = answer.read().decode()
         flags = [*sets, f"api.listen={server.url.removeprefix('http://')}"]
         printed = shown("status -o json", flags)

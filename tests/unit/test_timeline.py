@@ -375,7 +375,7 @@ def test_who_follows_gets_each_event_and_goes_on_where_it_was(running: Running, 
     lines: list[str] = []
 
     def follow(request: Request) -> None:
-        with urlopen(request, timeout=10) as response:
+        with urlopen(request, timeout=60) as response:
             assert response.headers["content-type"].startswith("text/event-stream")
             lines.extend(line.decode().strip() for line in response)
 
