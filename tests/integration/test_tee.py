@@ -416,6 +416,7 @@ def test_a_registry_that_is_away_holds_a_topic_back(
     assert ["no answer" in it for it in report.problems] == [True]
 
 
+@pytest.mark.timeout(1200)
 def test_a_tee_beside_an_instance_lands_what_it_writes_and_ends_with_it(
     hub: EmbeddedCluster, source_a: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
