@@ -177,7 +177,9 @@ public final class RangeSource implements TableProvider {
                     for (int i = 0; i < bounds.length; i++) {
                         bounds[i] = each.getValue().get(i).asLong();
                     }
-                    ranges.put(new TopicPartition(topic.getKey(), number), bounds);
+                    if (bounds.length > 0) {
+                        ranges.put(new TopicPartition(topic.getKey(), number), bounds);
+                    }
                 }));
             if (!read.path("exact").asBoolean()) {
                 try (KafkaConsumer<byte[], byte[]> asked = HubReader.consumer(consumer)) {
@@ -187,7 +189,7 @@ public final class RangeSource implements TableProvider {
             }
             List<InputPartition> found = new ArrayList<>();
             ranges.forEach((tp, it) -> {
-                if (it.length > 0 && it[0] < it[1]) {
+                if (it[0] < it[1]) {
                     found.add(
                         new Range(tp.topic(), tp.partition(), it, consumer, origins, hasBatches));
                 }
