@@ -292,6 +292,7 @@ def test_a_notebook_has_them_as_frames(copied: Copied, session: SparkSession) ->
     offsets = {0: (0, 3)}
     assert hub.records(copied.topic("times"), offsets=offsets).count() == 3
     assert hub.records(copied.topic("times"), offsets={0: (0, 10**6)}).count() == len(odd_times())
+    assert hub.records(copied.topic("times"), offsets={0: (2, 2)}).count() == 0
 
 
 def test_a_live_frame_has_them(copied: Copied, session: SparkSession) -> None:
