@@ -734,6 +734,10 @@ def test_the_other_notebooks_show_what_they_say(
     rows = [cells_of(line) for line in schemas.splitlines() if line.startswith("|")]
     assert rows[1:] == [["a", str(ids["a"]), "20"], ["b", str(ids["b"]), "20"]]
     assert sum("image/png" in text for text in shown["lag-over-time"]) == 5
+    complete = next(text for text in shown["complete-and-cost"] if "complete_up_to" in text)
+    rows = [cells_of(line) for line in complete.splitlines() if line.startswith("|")]
+    assert [(row[0], row[2], row[4]) for row in rows[1:]] == [("a", "0", "0"), ("b", "0", "0")]
+    assert sum("image/png" in text for text in shown["complete-and-cost"]) == 2
     compared = next(text for text in shown["compare-sources-and-hub"] if "altered" in text)
     rows = [cells_of(line) for line in compared.splitlines() if line.startswith("|")]
     assert rows[1:] == [[it, str(RECORDS), "0", "0"] for it in ("a", "b")]
