@@ -61,6 +61,22 @@ class WholeBatchesTest {
     }
 
     @Test
+    void ofLargeBatchesWithSmallOnesBetweenThemOneInTenSecondsGoesAsItIs() {
+        WholeBatches rule = begun("", FROM_0);
+        int whole = 0;
+        for (int turn = 1; turn <= 30; turn++) {
+            long first = 1_000L * turn;
+            if (takes(rule, first)) {
+                rule.send(0, head(first));
+                whole++;
+            }
+            assertFalse(rule.takes(ORDERS, small(first + COUNT), 0));
+            now += RUN_NANOS / 10;
+        }
+        assertEquals(3, whole);
+    }
+
+    @Test
     void aRunEndsWhereSequencesBeginAgain() {
         WholeBatches rule = begun("", FROM_0);
         long last = (1L << 31) - COUNT;
@@ -157,7 +173,7 @@ class WholeBatchesTest {
     private WholeBatches begun(String limits, String part) {
         WholeBatches rule = rule(1_000_000, limits, part);
         // Below the skip sets of these tests it would not come so far.
-        assertFalse(rule.takes(ORDERS, small(), 0));
+        assertFalse(rule.takes(ORDERS, small(0), 0));
         now += RUN_NANOS;
         rule.takes(ORDERS, head(150), 0);
         return rule;
@@ -176,10 +192,10 @@ class WholeBatchesTest {
         return BatchHead.of(records(first, 1_000, TimestampType.CREATE_TIME, 0));
     }
 
-    private static BatchHead small() {
+    private static BatchHead small(long first) {
         return BatchHead.of(
             MemoryRecords
-                .withRecords(0, Compression.NONE, new SimpleRecord(1_000, null, new byte[] {1}))
+                .withRecords(first, Compression.NONE, new SimpleRecord(1_000, null, new byte[] {1}))
                 .buffer());
     }
 
