@@ -115,7 +115,8 @@ class Recent:
         rates: list[tuple[float | None, float | None]] = []
         for alias, state in states.items():
             now = view.figures.get(alias)
-            rates.append(_rates(now, old.get(alias), seconds))
+            # The first second of a source has all that was copied before it was first looked at.
+            rates.append(_rates(now, old[alias], seconds) if alias in old else (None, None))
             figures = _figures((now or NOTHING).latency, state, rates[-1], lag.get(alias))
             self._sources.setdefault(alias, _Ring()).put(place, figures)
         live = [it for it, state in states.items() if state is not SourceState.CATCHING_UP]
