@@ -27,6 +27,7 @@ from aggregator.extras.embedded.topics import (
 from aggregator.features.groups.cutover import translate_group
 from aggregator.features.groups.hub_offsets import ApplyRules
 from aggregator.kafka.admin import HUB, discover, hub_facts, open_admin
+from aggregator.kafka.admin.preflight import check_cluster
 from aggregator.model.values import SourcePartition
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from support.application import SHORT_BATCHES, application
@@ -213,6 +214,8 @@ def test_too_few_replicas_stop_only_what_they_refuse_and_old_records_not_even_th
         topics={"sync_configs": False},
         api={"listen": "off"},
     )
+    (shown,) = [it for it in check_cluster(config, HUB, SECONDS) if it.name == "followers"]
+    assert f"others of its leader wait up to {STUCK_MS} ms" in shown.detail
     first = hub3.admin_servers.split(",")[0]
     ago = round((time.time() - OLD_SECONDS) * 1000)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from aggregator.config.kafka_settings import ignore
+from aggregator.config.kafka_settings import ignore, jvm_settings
 from aggregator.config.schema import ClusterConfig, Config
 from aggregator.kafka.admin.admin import ClusterAdmin
 from aggregator.kafka.admin.all_clusters import producer_expiry, selector
@@ -38,7 +38,7 @@ from aggregator.kafka.credentials import (
     principal,
 )
 from aggregator.model.values import ClusterFailure, FailureKind, TopicFacts
-from aggregator.plan.lanes.producer import EXPIRY, short_expiry
+from aggregator.plan.lanes.producer import EXPIRY, REQUEST_TIMEOUT_MS, short_expiry
 from aggregator.plan.topics.quarantine_topics import APPEND_TIME, aside_topics
 
 POLL_SECONDS = 0.1
@@ -201,11 +201,26 @@ def _hub_limits(config: Config, described: Described, brokers: int) -> list[Chec
                 "" if copies <= brokers else f"set topics.replication_factor to {brokers} or less",
             )
         )
+    if any(facts.replication_factor > 1 for facts in described.topics.values()):
+        results.append(_hung_follower(config))
     for name, facts in described.topics.items():
         results.append(_in_sync(name, facts, described.effective.get(name, {})))
         wanted = APPEND_TIME if name in aside_topics(config) else "CreateTime"
         results.append(_limits(name, facts, wanted))
     return results
+
+
+def _hung_follower(config: Config) -> CheckResult:
+    """How long other partitions wait when a replica in sync takes no write: by the broker's turn.
+
+    A broker answers the requests of a connection one after the other.
+    """
+    wait = jvm_settings(config.hub, "producer").get("request.timeout.ms", REQUEST_TIMEOUT_MS)
+    detail = (
+        f"while one hangs and counts as in sync, others of its leader wait up to {wait} ms "
+        "(request.timeout.ms in hub.producer), or the hub's replica.lag.time.max.ms if that is less"
+    )
+    return CheckResult(HUB, "followers", True, detail)
 
 
 def _in_sync(name: str, facts: TopicFacts, configs: Mapping[str, str]) -> CheckResult:
