@@ -146,9 +146,13 @@ function needs(now) {
   );
 }
 
-/** A cell that follows its source: `say` gives its words, or an element. */
-function live(alias, say) {
-  const node = el("span", {});
+/**
+ * A cell that follows its source: `say` gives its words, or an element. It has room for a number of
+ * letters, because a column that only fits its words is wider at one moment than at the next.
+ */
+function live(alias, say, letters) {
+  const node = el("span", { class: "live-cell" });
+  node.style.minWidth = `${letters}ch`;
   return follow(node, (moment) => {
     const found = moment.sources.find((it) => it.alias === alias);
     const said = found ? say(found) : "unknown";
@@ -164,13 +168,17 @@ function sources(now) {
     "Sources; rates of the last seconds; times of half, 95 and 99 of a hundred records of a minute",
     [
       ["source", (it) => sourceLink(it.alias, it.title)],
-      ["state", (it) => live(it.alias, titled(it))],
+      ["state", (it) => live(it.alias, titled(it), 14)],
       ["records/s", (it) => rate(it.alias), true],
-      ["bytes/s", (it) => live(it.alias, (own) => bytes(own.bytes_per_second)), true],
-      ["lag", (it) => live(it.alias, (own) => count(own.lag)), true],
-      ["behind", (it) => live(it.alias, behind), true],
-      ["copying takes", (it) => live(it.alias, (own) => percentiles(own.latency.flight_ms)), true],
-      ["age at the hub", (it) => live(it.alias, age), true],
+      ["bytes/s", (it) => live(it.alias, (own) => bytes(own.bytes_per_second), 8), true],
+      ["lag", (it) => live(it.alias, (own) => count(own.lag), 7), true],
+      ["behind", (it) => live(it.alias, behind, 8), true],
+      [
+        "copying takes",
+        (it) => live(it.alias, (own) => percentiles(own.latency.flight_ms), 15),
+        true,
+      ],
+      ["age at the hub", (it) => live(it.alias, age, 17), true],
       ["topics", (it) => `${count(it.topics)} (${count(it.partitions)} partitions)`],
       ["issues", issues],
     ],
