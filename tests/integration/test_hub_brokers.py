@@ -11,9 +11,10 @@ from aggregator.api.metrics import metrics_text
 from aggregator.config.schema import MetricsConfig
 from aggregator.extras.embedded.broker import Broker
 from aggregator.extras.embedded.cluster import EmbeddedCluster
-from aggregator.extras.embedded.topics import admin, create_topic
+from aggregator.extras.embedded.topics import admin, create_topic, end_offsets
+from faults.clusters import FORGETFUL
 from support.clusters import ClusterFactory
-from support.load import load
+from support.load import THREE_DAYS_MS, load
 from support.reading import SECONDS, read_topic, wait_for, wait_until_topic_has
 from support.running import Run, make_config, run_in_background, source
 from support.verdict import assert_copied
@@ -40,6 +41,11 @@ def lag(running: Run) -> int | None:
     """Of the only source, as its status tells it."""
     (found,) = running.status.sources
     return found.lag
+
+
+def all_copied(running: Run, ends: dict[int, int]) -> bool:
+    """Whether it has read its only topic up to these ends."""
+    return {it.partition: it.position for it in running.status.partitions} == ends
 
 
 def leader_of(cluster: EmbeddedCluster, topic: str) -> Broker:
@@ -114,6 +120,33 @@ def test_whole_batches_are_sent_again_when_leaders_move_and_a_broker_is_restarte
         assert sent_again(running) > 0
         # The same producer has sent them: the hub did not have to be read.
         assert "lane_failed" not in running.kinds()
+    found = read_topic(hub.bootstrap_servers, unique)
+    assert seen(found) == seen(read_topic(source_a.bootstrap_servers, unique))
+    assert whole_part(found) > 0.3
+
+
+@pytest.mark.timeout(600)
+def test_old_whole_batches_are_there_once_when_a_broker_of_the_hub_is_restarted(
+    source_a: EmbeddedCluster, cluster_factory: ClusterFactory, tmp_path: Path, unique: str
+) -> None:
+    """The hub forgets their ids at once, so none of them may be sent twice."""
+    hub = cluster_factory("three", brokers=3, config={**ELECTING, **FORGETFUL})
+    create_topic(source_a.bootstrap_servers, unique, partitions=3)
+    create_topic(hub.bootstrap_servers, unique, partitions=3, config={"min.insync.replicas": "2"})
+    config = config_of(hub, tmp_path / "state", {"eu": (source_a, unique)})
+    old = load([source_a], unique, per_second=3_000, size=200, client=LARGE, age_ms=THREE_DAYS_MS)
+    with run_in_background(config) as running:
+        with old:
+            has = wait_until_topic_has(hub.bootstrap_servers, unique, 5_000)
+            leader = leader_of(hub, unique)
+            leader.stop()
+            has = wait_until_topic_has(hub.bootstrap_servers, unique, has + 5_000)
+            leader.start()
+            wait_until_first_replicas_lead(hub, unique)
+            wait_until_topic_has(hub.bootstrap_servers, unique, has + 5_000)
+        ends = end_offsets(source_a.bootstrap_servers, unique)
+        running.wait_for(lambda: all_copied(running, ends), "all is copied")
+        assert "lane_failed" in running.kinds()
     found = read_topic(hub.bootstrap_servers, unique)
     assert seen(found) == seen(read_topic(source_a.bootstrap_servers, unique))
     assert whole_part(found) > 0.3

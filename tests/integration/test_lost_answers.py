@@ -5,14 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from aggregator.extras.embedded.cluster import EmbeddedCluster
-from aggregator.extras.embedded.topics import ONCE, create_topic, end_offsets
+from aggregator.extras.embedded.topics import create_topic, end_offsets
 from aggregator.features.quarantine import retry
 from aggregator.features.quarantine.content import Content
 from aggregator.kafka.admin import discover
@@ -22,44 +20,17 @@ from aggregator.model.values import Discovery, TopicPartition
 from aggregator.plan.lanes.producer import EXPIRY
 from aggregator.plan.plan import make_plan
 from support.clusters import ClusterFactory
-from support.load import load
+from support.load import THREE_DAYS_MS, load
 from support.proxied import ProxiedCluster
 from support.reading import read_topic, wait_for
 from support.running import make_config, run_in_background, source
 from support.verdict import assert_copied
 from support.whole_batches import LARGE, config_of, seen, whole_part
 
-THREE_DAYS_MS = 3 * 86_400_000
 FORGETFUL = {"producer.id.expiration.check.interval.ms": "1000"}
 FORGOTTEN_SECONDS = 2.5
 CUTS = 3
 PARTITIONS = 3
-
-
-@contextmanager
-def old_load(servers: str, topic: str) -> Iterator[None]:
-    """Records of three days ago come, about a thousand a second, until the end of the block."""
-    stop = threading.Event()
-
-    def write() -> None:
-        producer = Producer({"bootstrap.servers": servers, **ONCE, "linger.ms": 5})
-        number = 0
-        while not stop.is_set():
-            for _ in range(20):
-                then = int(time.time() * 1000) - THREE_DAYS_MS
-                producer.produce(topic, b"%d" % number, b"%d" % (number % 50), timestamp=then)
-                number += 1
-            producer.poll(0)
-            stop.wait(0.02)
-        assert producer.flush(60) == 0
-
-    thread = threading.Thread(target=write, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(60)
 
 
 @pytest.fixture
@@ -90,7 +61,7 @@ def test_old_records_whose_answer_is_lost_are_not_written_twice(
 
     (proxy,) = hub.proxies
     with run_in_background(config) as running:
-        with old_load(source_a.bootstrap_servers, unique):
+        with load([source_a], unique, age_ms=THREE_DAYS_MS):
             for _ in range(CUTS):
                 wait_for_more(1_000)
                 # What is under way is written, and so is what comes next: nobody hears of it.

@@ -22,6 +22,8 @@ KEY_RECORDS = 20
 """So many in a row have the same key. A request is of one partition: were each record's key another
 one, a turn would be a request for each partition."""
 LINGER_MS = 20
+THREE_DAYS_MS = 3 * 86_400_000
+"""By its default a hub has forgotten the producers of records that are so old."""
 
 
 def records(count: int, partition: int = -1) -> list[NewRecord]:
@@ -37,12 +39,13 @@ def load(
     size: int = 0,
     client: Mapping[str, str] | None = None,
     turn: int = 0,
+    age_ms: int = 0,
 ) -> Iterator[None]:
     """So many records a second into each cluster, until the block ends; all acknowledged.
 
     A value is a number, filled up to `size` bytes. `client` holds further librdkafka settings;
     `turn` are written at once, where that is given: more are less work, where what is under way
-    does not matter.
+    does not matter. Their timestamps are `age_ms` ago.
     """
     turn = turn or max(TURN_RECORDS, per_second // TURNS)
     stop = threading.Event()
@@ -55,9 +58,10 @@ def load(
         number = 0
         while not stop.is_set():
             began = time.monotonic()
+            then = int(time.time() * 1000) - age_ms
             for _ in range(turn):
                 key = b"key-%d" % (number // KEY_RECORDS % 211)
-                producer.produce(topic, (b"%d" % number).ljust(size, b"."), key)
+                producer.produce(topic, (b"%d" % number).ljust(size, b"."), key, timestamp=then)
                 number += 1
             # Not poll(timeout): it returns as soon as anything was delivered.
             producer.poll(0)
