@@ -16,11 +16,12 @@ from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.extras.embedded.cluster import EmbeddedCluster
-from aggregator.extras.embedded.topics import create_topic, produce
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
 from aggregator.features.peek.read_topic import follow, look_at
 from aggregator.features.peek.topic_report import LogSpan
 from aggregator.model.errors import EXIT_DONE
 from support.application import KILLED, application
+from support.clusters import ClusterFactory
 from support.groups import commit_at, committed_at
 from support.reading import read_topic
 from support.running import catch_up
@@ -35,6 +36,9 @@ from support.whole_batches import (
 )
 
 KILLS = ("task-pass:90", "task-point:2", "task-pass:60")
+SEQUENCES = 2**31
+"""So many sequence numbers there are: the next one is 0."""
+BATCH = 100
 
 
 def verified(config: Config, folder: Path) -> None:
@@ -134,4 +138,59 @@ def test_killed_again_and_again_each_record_is_there_once_and_in_order(
             [it for it in records if it.value is not None]
         )
     assert whole_part(found) > 0.3
+    verified(config, tmp_path)
+
+
+def begin_at(cluster: EmbeddedCluster, topic: str, firsts: dict[int, int]) -> None:
+    """Have empty partitions of a topic begin at these offsets, as if all before were deleted."""
+    (broker,) = cluster.brokers
+    broker.stop()
+    for partition, first in firsts.items():
+        for file in (broker.home / "data" / f"{topic}-{partition}").glob(f"{0:020}.*"):
+            file.rename(file.with_name(f"{first:020}{file.suffix}"))
+    broker.start()
+
+
+def write_batches(servers: str, topic: str, count: int, tag: str) -> None:
+    """Write so many batches of a hundred records into each of two partitions."""
+    for number in range(count):
+        for partition in range(2):
+            one = [
+                NewRecord(f"{tag}-{number}-{at}-".encode() + b"." * 200, b"key-%d" % at, partition)
+                for at in range(BATCH)
+            ]
+            produce(servers, topic, one, client=LARGE)
+
+
+@pytest.mark.timeout(600)
+def test_batches_at_both_sides_of_the_offset_where_sequences_begin_again_are_there_once(
+    hub: EmbeddedCluster, cluster_factory: ClusterFactory, tmp_path: Path, unique: str
+) -> None:
+    """In one partition a batch begins there, in the other it lies in the midst of one."""
+    long = cluster_factory("long")
+    servers = long.bootstrap_servers
+    create_topic(servers, unique, partitions=2)
+    before = 30 * BATCH
+    firsts = {0: SEQUENCES - before, 1: SEQUENCES - before + BATCH // 2}
+    begin_at(long, unique, firsts)
+    write_batches(servers, unique, 60, "first")
+    config = config_of(hub, tmp_path / "state", {"eu": (long, unique)})
+    # By then the first partition is beyond: of the other one, no more than 30 batches go whole.
+    with application(config, tmp_path / "app", failpoint="task-pass:70") as running:
+        running.until(lambda: not running.alive, "it dies")
+        assert running.exit_code == KILLED, running.text
+        assert running.wait_gone()
+    # The other one may be beyond when that is copied; behind a hole no run begins at once.
+    for tag in ("second", "third"):
+        write_batches(servers, unique, 20, tag)
+        result = catch_up(config)
+        assert (result.exit_code, result.problems) == (0, ())
+    wanted = read_topic(servers, unique)
+    assert {it.partition: it.offset for it in reversed(wanted)} == firsts
+    found = read_topic(hub.bootstrap_servers, unique)
+    assert seen(found) == seen(wanted)
+    for partition in range(2):
+        own = [it for it in found if it.partition == partition]
+        assert whole_part(own[:before]) > 0.3
+        assert whole_part(own[before:]) > 0.2
     verified(config, tmp_path)
