@@ -61,19 +61,33 @@ class WholeBatchesTest {
     }
 
     @Test
-    void ofLargeBatchesWithSmallOnesBetweenThemOneInTenSecondsGoesAsItIs() {
+    void aFewSmallBatchesBetweenLargeOnesEndNoRun() {
         WholeBatches rule = begun("", FROM_0);
-        int whole = 0;
-        for (int turn = 1; turn <= 30; turn++) {
-            long first = 1_000L * turn;
-            if (takes(rule, first)) {
-                rule.send(0, head(first));
-                whole++;
+        long run = rule.send(0, head(100));
+        long next = 100 + COUNT;
+        for (int few = 1; few <= WholeBatches.MOST_SMALL; few++) {
+            for (int i = 0; i < few; i++) {
+                assertTrue(rule.takes(ORDERS, small(next), 0));
+                assertEquals(run, rule.send(0, small(next)));
+                next++;
             }
-            assertFalse(rule.takes(ORDERS, small(first + COUNT), 0));
-            now += RUN_NANOS / 10;
+            assertTrue(takes(rule, next));
+            assertEquals(run, rule.send(0, head(next)));
+            next += COUNT;
         }
-        assertEquals(3, whole);
+    }
+
+    @Test
+    void smallBatchesThatFollowNoneOrAreManyGoByRecords() {
+        WholeBatches rule = begun("", FROM_0);
+        now += RUN_NANOS;
+        assertFalse(rule.takes(ORDERS, small(200), 0), "it would begin a run");
+        rule.send(0, head(100));
+        for (int i = 0; i < WholeBatches.MOST_SMALL; i++) {
+            assertTrue(rule.takes(ORDERS, small(200 + i), 0));
+            rule.send(0, small(200 + i));
+        }
+        assertFalse(rule.takes(ORDERS, small(200 + WholeBatches.MOST_SMALL), 0));
     }
 
     @Test

@@ -15,6 +15,8 @@ import org.apache.kafka.common.TopicPartition;
 final class WholeBatches implements Passing {
     /** Smaller ones cost a request what is cheaper for many records together. */
     static final int LEAST_BYTES = 8_192;
+    /** Of smaller ones in a row that follow others, for a run that would end with them. */
+    static final int MOST_SMALL = 4;
     static final long RECORDS_EVERY_NANOS = 60_000_000_000L;
     static final long RUN_EVERY_NANOS = 10_000_000_000L;
 
@@ -25,6 +27,8 @@ final class WholeBatches implements Passing {
         private int run;
         /** Behind the batch that was sent last. */
         private long next = -1;
+        /** How many small ones were sent since the last that is not. */
+        private int small;
         private long recordsAt;
         private long runAt;
 
@@ -79,20 +83,27 @@ final class WholeBatches implements Passing {
         if (part == null || part.isBarred || !mayGo(spec.parts.get(at), batch, from)) {
             return false;
         }
+        boolean follows = batch.first() == part.next;
+        if (isSmall(batch) && (!follows || part.small == MOST_SMALL)) {
+            return false;
+        }
         long now = clock.nanos();
         if (now - part.recordsAt >= 0) {
             part.recordsAt = now + RECORDS_EVERY_NANOS;
             return false;
         }
-        return batch.first() == part.next || now - part.runAt >= 0;
+        return follows || now - part.runAt >= 0;
+    }
+
+    private static boolean isSmall(BatchHead batch) {
+        return batch.size() < LEAST_BYTES;
     }
 
     private boolean mayGo(TaskSpec.Part part, BatchHead batch, long from) {
-        return batch.size() >= LEAST_BYTES && batch.size() <= part.route.batchBytes
-            && batch.first() >= from && batch.last() < part.until
-            && batch.first() >= part.skip.top() && part.later.isEmpty() && !pace.isLimited()
-            && batch.isPlain() && PassedOrigin.holds(batch.first(), batch.last())
-            && part.route.limits.takes(batch);
+        return batch.size() <= part.route.batchBytes && batch.first() >= from
+            && batch.last() < part.until && batch.first() >= part.skip.top() && part.later.isEmpty()
+            && !pace.isLimited() && batch.isPlain()
+            && PassedOrigin.holds(batch.first(), batch.last()) && part.route.limits.takes(batch);
     }
 
     /** The producer id of a batch that was taken and is sent now. */
@@ -103,6 +114,7 @@ final class WholeBatches implements Passing {
             part.runAt = clock.nanos() + RUN_EVERY_NANOS;
         }
         part.next = batch.last() + 1;
+        part.small = isSmall(batch) ? part.small + 1 : 0;
         return PassedOrigin.withRun(part.name, part.run);
     }
 
