@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.compress.Compression;
@@ -61,33 +62,38 @@ class WholeBatchesTest {
     }
 
     @Test
-    void aFewSmallBatchesBetweenLargeOnesEndNoRun() {
+    void smallBatchesBetweenLargeOnesEndNoRunWhileTheirRequestsAreWorthIt() {
         WholeBatches rule = begun("", FROM_0);
-        long run = rule.send(0, head(100));
+        long run = rule.send(0, large(100));
+        int few = large(100).size() / WholeBatches.REQUEST_BYTES - 1;
+        assertEquals(2, few);
         long next = 100 + COUNT;
-        for (int few = 1; few <= WholeBatches.MOST_SMALL; few++) {
+        for (int turn = 0; turn < 50; turn++) {
             for (int i = 0; i < few; i++) {
                 assertTrue(rule.takes(ORDERS, small(next), 0));
                 assertEquals(run, rule.send(0, small(next)));
                 next++;
             }
-            assertTrue(takes(rule, next));
-            assertEquals(run, rule.send(0, head(next)));
+            assertTrue(turn > 0 || !rule.takes(ORDERS, small(next), 0));
+            assertTrue(rule.takes(ORDERS, large(next), 0));
+            assertEquals(run, rule.send(0, large(next)));
             next += COUNT;
         }
     }
 
     @Test
-    void smallBatchesThatFollowNoneOrAreManyGoByRecords() {
+    void smallBatchesThatFollowNoneGoByRecordsAndSoDoThoseBetweenOnesThatAreHardlyLarger() {
         WholeBatches rule = begun("", FROM_0);
         now += RUN_NANOS;
         assertFalse(rule.takes(ORDERS, small(200), 0), "it would begin a run");
-        rule.send(0, head(100));
-        for (int i = 0; i < WholeBatches.MOST_SMALL; i++) {
-            assertTrue(rule.takes(ORDERS, small(200 + i), 0));
-            rule.send(0, small(200 + i));
+        for (int turn = 1; turn <= 30; turn++) {
+            rule.send(0, head(100L * turn));
+            assertFalse(rule.takes(ORDERS, small(100L * turn + COUNT), 0));
         }
-        assertFalse(rule.takes(ORDERS, small(200 + WholeBatches.MOST_SMALL), 0));
+        for (int turn = 31; turn <= 60; turn++) {
+            rule.send(0, large(100L * turn));
+        }
+        assertTrue(rule.takes(ORDERS, small(6_100), 0));
     }
 
     @Test
@@ -204,6 +210,13 @@ class WholeBatchesTest {
 
     private static BatchHead head(long first) {
         return BatchHead.of(records(first, 1_000, TimestampType.CREATE_TIME, 0));
+    }
+
+    /** More than three requests are worth. */
+    private static BatchHead large(long first) {
+        SimpleRecord[] all = new SimpleRecord[COUNT];
+        Arrays.fill(all, new SimpleRecord(1_000, null, new byte[2_100]));
+        return BatchHead.of(MemoryRecords.withRecords(first, Compression.NONE, all).buffer());
     }
 
     private static BatchHead small(long first) {

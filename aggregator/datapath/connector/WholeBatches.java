@@ -15,8 +15,13 @@ import org.apache.kafka.common.TopicPartition;
 final class WholeBatches implements Passing {
     /** Smaller ones cost a request what is cheaper for many records together. */
     static final int LEAST_BYTES = 8_192;
-    /** Of smaller ones in a row that follow others, for a run that would end with them. */
-    static final int MOST_SMALL = 4;
+    /**
+     * What a request is worth, in bytes of batches: there is one under way for all batches of a
+     * broker. A smaller one that follows others, so that their run does not end with it, goes as it
+     * is where larger ones have saved as much.
+     */
+    static final int REQUEST_BYTES = 65_536;
+    private static final int MOST_SAVED = 16 * REQUEST_BYTES;
     static final long RECORDS_EVERY_NANOS = 60_000_000_000L;
     static final long RUN_EVERY_NANOS = 10_000_000_000L;
 
@@ -27,8 +32,8 @@ final class WholeBatches implements Passing {
         private int run;
         /** Behind the batch that was sent last. */
         private long next = -1;
-        /** How many small ones were sent since the last that is not. */
-        private int small;
+        /** By how many bytes those that were sent are more than their requests are worth. */
+        private int saved;
         private long recordsAt;
         private long runAt;
 
@@ -84,7 +89,7 @@ final class WholeBatches implements Passing {
             return false;
         }
         boolean follows = batch.first() == part.next;
-        if (isSmall(batch) && (!follows || part.small == MOST_SMALL)) {
+        if (isSmall(batch) && (!follows || part.saved < REQUEST_BYTES)) {
             return false;
         }
         long now = clock.nanos();
@@ -114,7 +119,8 @@ final class WholeBatches implements Passing {
             part.runAt = clock.nanos() + RUN_EVERY_NANOS;
         }
         part.next = batch.last() + 1;
-        part.small = isSmall(batch) ? part.small + 1 : 0;
+        int saved = part.saved + batch.size() - REQUEST_BYTES;
+        part.saved = Math.max(-MOST_SAVED, Math.min(saved, MOST_SAVED));
         return PassedOrigin.withRun(part.name, part.run);
     }
 
