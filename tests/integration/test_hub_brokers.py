@@ -100,6 +100,20 @@ def wait_until_first_replicas_lead(cluster: EmbeddedCluster, topic: str) -> None
     wait_for(lead, "the first replicas lead")
 
 
+def restart_a_leader(hub: EmbeddedCluster, topic: str) -> int:
+    """Stop a leader while records flow, and start it again until it leads; returns how many came.
+
+    Records come before, while it is away, and behind that.
+    """
+    has = wait_until_topic_has(hub.bootstrap_servers, topic, 5_000)
+    leader = leader_of(hub, topic)
+    leader.stop()
+    has = wait_until_topic_has(hub.bootstrap_servers, topic, has + 5_000)
+    leader.start()
+    wait_until_first_replicas_lead(hub, topic)
+    return wait_until_topic_has(hub.bootstrap_servers, topic, has + 5_000)
+
+
 @pytest.mark.timeout(600)
 def test_whole_batches_are_sent_again_when_leaders_move_and_a_broker_is_restarted(
     source_a: EmbeddedCluster, cluster_factory: ClusterFactory, tmp_path: Path, unique: str
@@ -110,13 +124,7 @@ def test_whole_batches_are_sent_again_when_leaders_move_and_a_broker_is_restarte
     config = config_of(hub, tmp_path / "state", {"eu": (source_a, unique)})
     with run_in_background(config) as running:
         with load([source_a], unique, per_second=3_000, size=200, client=LARGE):
-            has = wait_until_topic_has(hub.bootstrap_servers, unique, 5_000)
-            leader = leader_of(hub, unique)
-            leader.stop()
-            has = wait_until_topic_has(hub.bootstrap_servers, unique, has + 5_000)
-            leader.start()
-            wait_until_first_replicas_lead(hub, unique)
-            has = wait_until_topic_has(hub.bootstrap_servers, unique, has + 5_000)
+            has = restart_a_leader(hub, unique)
             leader_of(hub, unique).kill()
             wait_until_topic_has(hub.bootstrap_servers, unique, has + 5_000)
         running.wait_for(lambda: lag(running) == 0, "all is copied")
@@ -140,13 +148,7 @@ def test_old_whole_batches_are_there_once_when_a_broker_of_the_hub_is_restarted(
     old = load([source_a], unique, per_second=3_000, size=200, client=LARGE, age_ms=THREE_DAYS_MS)
     with run_in_background(config) as running:
         with old:
-            has = wait_until_topic_has(hub.bootstrap_servers, unique, 5_000)
-            leader = leader_of(hub, unique)
-            leader.stop()
-            has = wait_until_topic_has(hub.bootstrap_servers, unique, has + 5_000)
-            leader.start()
-            wait_until_first_replicas_lead(hub, unique)
-            wait_until_topic_has(hub.bootstrap_servers, unique, has + 5_000)
+            restart_a_leader(hub, unique)
         ends = end_offsets(source_a.bootstrap_servers, unique)
         running.wait_for(lambda: all_copied(running, ends), "all is copied")
         assert "lane_failed" in running.kinds()

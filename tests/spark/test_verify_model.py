@@ -16,10 +16,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
+from aggregator.datapath.spark.ranges import Holes
 from aggregator.features.verify.audit_report import PartitionResult
 from aggregator.features.verify.audit_scope import AuditSight, Scope, Window, plan_windows
 from aggregator.features.verify.bounds import Bounds
-from aggregator.features.verify.equal_batches import Holes
 from aggregator.features.verify.hub_ranges import (
     accounted_gaps,
     hub_ranges,

@@ -15,7 +15,9 @@ from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
 
 RANGES = "aggregator.connector.RangeSource"
 ORIGIN = ("cluster", "topic", "partition")
-NOTHING: Mapping[TopicPartition, Sequence[OffsetRange]] = {}
+Holes = Mapping[TopicPartition, Sequence[OffsetRange]]
+"""What need not be read, by partition: in order, and without overlaps."""
+NOTHING: Holes = {}
 
 BULK_OPTIONS = {
     # Spark asks for the log's range at every poll, two round trips each: few large polls instead
@@ -64,7 +66,7 @@ def read_exactly(
     spark: SparkSession,
     ranges: Mapping[TopicPartition, OffsetRange],
     options: Mapping[str, str],
-    without: Mapping[TopicPartition, Sequence[OffsetRange]] = NOTHING,
+    without: Holes = NOTHING,
     *,
     partial: bool = False,
 ) -> DataFrame:
@@ -72,8 +74,8 @@ def read_exactly(
 
     Out: its columns, always with `headers`, and `timestamp_ms` (bigint), the exact timestamp, -1 of
     a record that has none. `timestamp` is null for one that has none, and for one beyond the year
-    9999. With `partial` what the logs no longer hold is left out; else that fails. So is what lies
-    in `without`, whose ranges are in order and do not overlap.
+    9999. With `partial` what the logs no longer hold is left out; else that fails. What lies in
+    `without` is not read.
     """
     read = {"ranges": _bounds(ranges, without), "exact": not partial}
     return _exactly(spark, options, read)
@@ -95,8 +97,7 @@ def read_batches(
 
 
 def _bounds(
-    ranges: Mapping[TopicPartition, OffsetRange],
-    without: Mapping[TopicPartition, Sequence[OffsetRange]],
+    ranges: Mapping[TopicPartition, OffsetRange], without: Holes
 ) -> dict[str, dict[str, list[int]]]:
     """By topic and partition: first, behind the last, and so on, of what is read."""
     wanted: dict[str, dict[str, list[int]]] = defaultdict(dict)

@@ -5,7 +5,7 @@ records are compared one by one, and so is everything when a finding might invol
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -13,14 +13,12 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-from aggregator.datapath.spark.ranges import read_batches
+from aggregator.datapath.spark.ranges import Holes, read_batches
 from aggregator.features.verify.audit_scope import Window as SourceWindow
 from aggregator.features.verify.compact_frames import Numbers
 from aggregator.features.verify.small import small_frame
 from aggregator.model.values import OffsetRange, TopicPartition
 
-Holes = Mapping[TopicPartition, Sequence[OffsetRange]]
-"""What need not be read, by partition, in order."""
 SIDE = ("sid", "offset", "last", "hash", "hid", "nth")
 
 
@@ -69,10 +67,10 @@ def equal_batches(
     )
     first, behind = F.col("offset") - F.col("weight") + 1, F.col("offset") + 1
     at_sources = to_islands(found, "sid", first, behind).collect()
-    begin, end = F.col("nth") - F.col("weight") + 1, F.col("nth") + 1
-    at_hub = to_islands(found, "hid", begin, end).collect()
     if not at_sources:
         return None
+    begin, end = F.col("nth") - F.col("weight") + 1, F.col("nth") + 1
+    at_hub = to_islands(found, "hid", begin, end).collect()
     sources: dict[str, dict[TopicPartition, list[OffsetRange]]] = defaultdict(
         lambda: defaultdict(list)
     )

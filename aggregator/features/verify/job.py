@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from aggregator.datapath.spark.headers import origin_columns, origin_texts
-from aggregator.datapath.spark.ranges import NOTHING, ORIGIN, read_exactly
+from aggregator.datapath.spark.ranges import NOTHING, ORIGIN, Holes, read_exactly
 from aggregator.features.verify.audit_report import Finding, HubTopicResult, PartitionResult
 from aggregator.features.verify.audit_scope import NO_END
 from aggregator.features.verify.compact_frames import Numbers, Others, hub_rows, source_rows
@@ -30,7 +30,7 @@ from aggregator.features.verify.counts import (
     pair_of,
     partitions_of,
 )
-from aggregator.features.verify.equal_batches import EqualBatches, Holes, equal_batches
+from aggregator.features.verify.equal_batches import EqualBatches, equal_batches
 from aggregator.features.verify.findings import (
     ABSENT,
     ALIKE,
