@@ -47,7 +47,3 @@ def _problems_beside(path: str, tree: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(path, "batches needs stream.path: bytes", "remove stream.path")
     if map_at(tree, "hub").get("known_as"):
         yield Problem(path, "batches would let records of hub.known_as loop", "set it to records")
-    for alias, source in map_at(tree, "sources").items():
-        if isinstance(source, dict) and map_at(source, "groups").get("sync"):
-            reason = f"sources.{alias}.groups.sync finds no origins in batches"
-            yield Problem(path, reason, "set it to records")

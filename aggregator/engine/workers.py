@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import SparkSession
 
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.datapath.connector.connector import Connector
+from aggregator.datapath.connector.driver_origins import DriverOrigins
 from aggregator.datapath.connector.event_claims import DedupConnector
 from aggregator.datapath.hub_ledger import HubSnapshot
 from aggregator.datapath.spark.jvm import Driver, prepare_driver, start_jvm
@@ -125,7 +127,8 @@ def threads_of(
         admin = stack.enter_context(open_admin(control.config, HUB))
         spark = session.result()
         connector = Connector(spark)
-        services = Services(Resources(in_force, emit, admin, DedupConnector(spark)))
+        origins = partial(DriverOrigins, spark)
+        services = Services(Resources(in_force, emit, admin, DedupConnector(spark), origins))
         for service in services:
             stack.callback(service.stop)
             service.start()

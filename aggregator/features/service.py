@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
+from aggregator.datapath.connector.hub_origins import OpenOrigins
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.model.events import EventSink
 from aggregator.model.values import LogId, Positions, SourcePartition
@@ -25,13 +26,14 @@ class Resources:
     """What a service may be made of.
 
     `hub` is open until the service has stopped. `events` is what the connector knows of events,
-    for dedup.
+    for dedup; `open_origins` has the driver's Java read where records of the hub are from.
     """
 
     in_force: InForce
     emit: EventSink
     hub: ClusterAdmin
     events: Any
+    open_origins: OpenOrigins
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,9 @@ What a plain consumer reads of both sides is compared; who came from where is in
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -16,7 +19,7 @@ from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.extras.embedded.cluster import EmbeddedCluster
-from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.extras.embedded.topics import NewRecord, create_topic, end_offsets, produce
 from aggregator.features.peek.read_topic import follow, look_at
 from aggregator.features.peek.topic_report import LogSpan
 from aggregator.model.errors import EXIT_DONE
@@ -139,6 +142,73 @@ def test_killed_again_and_again_each_record_is_there_once_and_in_order(
         )
     assert whole_part(found) > 0.3
     verified(config, tmp_path)
+
+
+@pytest.mark.timeout(900)
+def test_groups_are_kept_in_sync_where_batches_go_as_they_are(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    clusters = {"eu": source_a, "us": source_b}
+    # Two partitions of the one source and one of the other go to each of the hub's.
+    counts = {"eu": 2 * PARTITIONS, "us": PARTITIONS}
+    create_topic(hub.bootstrap_servers, unique, partitions=PARTITIONS)
+    client = {**LARGE, "compression.type": "lz4"}
+    for alias, cluster in clusters.items():
+        create_topic(cluster.bootstrap_servers, unique, partitions=counts[alias])
+        many = distinct(alias, counts[alias], 12_000)
+        produce(cluster.bootstrap_servers, unique, many, client=client)
+    groups = {"sync": unique, "every": "1s"}
+    sources = {alias: (cluster, unique) for alias, cluster in clusters.items()}
+    config = config_of(hub, tmp_path / "state", sources, groups=groups)
+    stays = config.stream.model_copy(update={"checkpoint_interval": 1.0})
+    config = config.model_copy(update={"stream": stays})
+    with application(config, tmp_path / "app") as running:
+        running.until(lambda: hub_has(hub, unique, 24_000), "all is copied")
+        for places in ({"eu": 500, "us": 2_100}, {"eu": 1_500, "us": 2_100}, {"us": 4_000}):
+            for alias, at in places.items():
+                most = 12_000 // counts[alias]
+                commits = {it: min(at + 7 * it, most) for it in range(counts[alias])}
+                commit_at(clusters[alias].bootstrap_servers, unique, unique, commits)
+            wanted = first_unread(clusters, hub, unique)
+            in_sync = partial(is_committed, hub, unique, wanted)
+            running.until(in_sync, f"the group continues at {wanted}")
+    assert whole_part(read_topic(hub.bootstrap_servers, unique)) > 0.5
+
+
+def distinct(alias: str, partitions: int, count: int) -> Iterator[NewRecord]:
+    """Records of which each has another value, that compression makes little smaller."""
+    chance = random.Random(alias)
+    for at in range(count):
+        filler = chance.randbytes(150)
+        yield NewRecord(b"%s-%d-" % (alias.encode(), at) + filler, None, at % partitions)
+
+
+def hub_has(hub: EmbeddedCluster, topic: str, count: int) -> bool:
+    return sum(end_offsets(hub.bootstrap_servers, topic).values()) >= count
+
+
+def is_committed(hub: EmbeddedCluster, topic: str, wanted: dict[int, int]) -> bool:
+    return committed_at(hub.bootstrap_servers, topic, topic) == wanted
+
+
+def first_unread(
+    clusters: dict[str, EmbeddedCluster], hub: EmbeddedCluster, topic: str
+) -> dict[int, int]:
+    """The lowest offset of each hub partition with a record that the group has not read."""
+    unread = set[bytes | None]()
+    for cluster in clusters.values():
+        commits = committed_at(cluster.bootstrap_servers, topic, topic)
+        records = read_topic(cluster.bootstrap_servers, topic)
+        unread |= {it.value for it in records if it.offset >= commits[it.partition]}
+    found = dict(end_offsets(hub.bootstrap_servers, topic))
+    for it in read_topic(hub.bootstrap_servers, topic):
+        if it.value in unread:
+            found[it.partition] = min(found[it.partition], it.offset)
+    return found
 
 
 def begin_at(cluster: EmbeddedCluster, topic: str, firsts: dict[int, int]) -> None:

@@ -32,12 +32,18 @@ def written(alias: str, count: int) -> Iterator[NewRecord]:
 
 
 def config_of(
-    hub: EmbeddedCluster, state: Path, sources: dict[str, tuple[EmbeddedCluster, str]]
+    hub: EmbeddedCluster,
+    state: Path,
+    sources: dict[str, tuple[EmbeddedCluster, str]],
+    **of_source: Any,
 ) -> Config:
     return make_config(
         hub,
         state,
-        {alias: source(cluster, include) for alias, (cluster, include) in sources.items()},
+        {
+            alias: source(cluster, include, **of_source)
+            for alias, (cluster, include) in sources.items()
+        },
         topics={"copy_as": "batches", "partition_by": "source_partition", "origin": "header"},
         stream={"checkpoint_interval": "30s"},
         api={"listen": "off"},

@@ -103,7 +103,6 @@ def test_a_hub_topic_that_needs_records_gets_records_and_the_plan_says_why(
         ({**WANTED, "dedup": {"by": "key", "window": "1h"}}, {}, "no event is looked for"),
         (WANTED, {"stream": {"path": "objects"}}, "needs stream.path: bytes"),
         (WANTED, {"hub": {"known_as": ["other"]}}, "would let records of hub.known_as loop"),
-        (WANTED, {"source": {"groups": {"sync": ".*"}}}, "sources.eu.groups.sync"),
         ({"overrides": {"a": {"copy_as": "batches"}}}, {}, "topics.overrides.a.copy_as"),
         (
             {**WANTED, "overrides": {"a": {"partition_by": "key"}}},

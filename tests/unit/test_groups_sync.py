@@ -14,6 +14,7 @@ from confluent_kafka.admin import ListConsumerGroupsResult
 
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
+from aggregator.datapath.connector.hub_origins import ProcessOrigins
 from aggregator.features.groups.group_sync import GroupSync
 from aggregator.features.service import Now
 from aggregator.kafka.admin import admin, open_admin
@@ -58,7 +59,7 @@ def events() -> list[Event]:
 
 @pytest.fixture
 def sync(events: list[Event]) -> Iterator[GroupSync]:
-    sync = GroupSync(events.append)
+    sync = GroupSync(events.append, ProcessOrigins)
     yield sync
     sync.stop()
     wait_for(lambda: not threads(), "its thread has ended")

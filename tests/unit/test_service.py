@@ -17,6 +17,7 @@ from aggregator.api.latest_status import StatusHolder
 from aggregator.cli.main import app
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
+from aggregator.datapath.connector.hub_origins import ProcessOrigins
 from aggregator.engine.control.commands import Control
 from aggregator.features import services as services_module
 from aggregator.features.service import Now, Resources, Service
@@ -89,7 +90,7 @@ def test_a_service_in_the_list_is_shown_by_everything_that_shows_services(
     monkeypatch.setattr(services_module, "SERVICES", (*services_module.SERVICES, Tide))
     config = load_text("", sets, {})
     hub = cast("ClusterAdmin", None)
-    services = Services(Resources(InForce(config), lambda _: None, hub, None))
+    services = Services(Resources(InForce(config), lambda _: None, hub, None, ProcessOrigins))
     assert "tide" not in services.status()
     services.follow(Now(config, None, CheckpointState(), until_done=True))
     assert services.source_errors() == {"eu": "no pier"}

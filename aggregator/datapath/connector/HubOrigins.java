@@ -19,31 +19,36 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 
 /**
- * A program that prints where the records of hub partitions come from, without unpacking batches
- * that were copied as they are. For Python's readers, whose clients do not show headers of batches.
+ * Says where the records of hub partitions come from, without unpacking batches that were copied as
+ * they are. For Python's readers, whose clients do not show headers of batches: in the driver, or
+ * as a program of its own.
  *
- * <p>Its first line of input is {"consumer": {...}, "ranges": [[topic, partition, from, to], ...],
- * "origin": {...}, "origins": {...}}, see {@link OriginReader} and {@link PassedOrigins#of}; each
- * later one is the number of a range that is not needed any more. It prints, with numbers of
- * ranges: `number offset count place origin` for records that follow each other at both sides,
- * `number offset 1 - 0` for one without an origin, and `number end` when a range is read.
+ * <p>Of a line {"consumer": {...}, "ranges": [[topic, partition, from, to], ...], "origin": {...},
+ * "origins": {...}}, see {@link OriginReader} and {@link PassedOrigins#of}. It gives lines, with
+ * numbers of ranges: `number offset count place origin` for records that follow each other at both
+ * sides, `number offset 1 - 0` for one without an origin, and `number end` when a range is read.
  */
-public final class HubOrigins {
+public final class HubOrigins implements AutoCloseable {
     private static final Duration POLL = Duration.ofMillis(200);
+    private static final Duration CLOSING = Duration.ofSeconds(1);
 
     private final PassedOrigins known;
     private final OriginReader reader;
-    private final PrintStream out;
+    private final StringBuilder out = new StringBuilder();
     private final List<TopicPartition> names = new ArrayList<>();
     private final List<Long> ends = new ArrayList<>();
     private final Map<TopicPartition, Integer> left = new HashMap<>();
-    private final Map<TopicPartition, Long> starts = new HashMap<>();
     private final BatchCursor cursor = new BatchCursor();
+    private final Consumer<byte[], byte[]> hub;
+    private final BatchCollector batches;
 
-    private HubOrigins(JsonNode json, PrintStream out) {
-        this.out = out;
+    private HubOrigins(JsonNode json, Consumer<byte[], byte[]> hub)
+        throws ReflectiveOperationException {
+        this.hub = hub;
+        batches = BatchCollector.into(hub);
         known = PassedOrigins.of(json.get("origins"));
         reader = new OriginReader(json.get("origin"));
+        Map<TopicPartition, Long> starts = new HashMap<>();
         for (JsonNode range : json.get("ranges")) {
             TopicPartition name = new TopicPartition(range.get(0).asText(), range.get(1).asInt());
             left.put(name, names.size());
@@ -51,50 +56,79 @@ public final class HubOrigins {
             ends.add(range.get(3).asLong());
             names.add(name);
         }
+        hub.assign(names);
+        starts.forEach(hub::seek);
     }
 
-    public static void main(String[] args) throws IOException, ReflectiveOperationException {
-        BufferedReader in =
-            new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
-        PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
-        JsonNode json = Json.parse(in.readLine());
+    /** Takes the line above; returns when it has logged in. */
+    public static HubOrigins open(String request) throws ReflectiveOperationException {
+        JsonNode json = Json.parse(request);
         Map<String, String> consumer = new HashMap<>();
         json.get("consumer")
             .properties()
             .forEach(each -> consumer.put(each.getKey(), each.getValue().asText()));
-        new HubOrigins(json, out).read(HubReader.consumer(consumer), in);
+        Consumer<byte[], byte[]> hub = HubReader.consumer(consumer);
+        try {
+            return new HubOrigins(json, hub);
+        } catch (ReflectiveOperationException | RuntimeException failure) {
+            hub.close(CLOSING);
+            throw failure;
+        }
     }
 
-    private void read(Consumer<byte[], byte[]> consumer, BufferedReader in)
-        throws IOException, ReflectiveOperationException {
-        try (consumer) {
-            BatchCollector batches = BatchCollector.into(consumer);
-            consumer.assign(names);
-            starts.forEach(consumer::seek);
-            while (!left.isEmpty()) {
-                consumer.poll(POLL);
-                for (BatchCollector.Batch batch = batches.next(); batch != null;
-                     batch = batches.next()) {
-                    Integer number = left.get(batch.partition());
-                    if (number != null) {
-                        print(number, batch);
-                    }
-                }
-                Set<TopicPartition> done = new HashSet<>();
-                left.forEach((name, number) -> {
-                    if (consumer.position(name) >= ends.get(number)) {
-                        out.println(number + " end");
-                        done.add(name);
-                    }
-                });
-                while (in.ready()) {
-                    done.add(names.get(Integer.parseInt(in.readLine().trim())));
-                }
+    /** The program: by its input, after that line the number of each range not needed any more. */
+    public static void main(String[] args) throws IOException, ReflectiveOperationException {
+        BufferedReader in =
+            new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+        try (HubOrigins origins = open(in.readLine())) {
+            while (!origins.left.isEmpty()) {
+                out.print(origins.poll());
                 out.flush();
-                if (left.keySet().removeAll(done)) {
-                    consumer.assign(left.keySet());
+                while (in.ready()) {
+                    origins.forget(Integer.parseInt(in.readLine().trim()));
                 }
             }
+        }
+    }
+
+    /** The next lines, each with its end; "" when for a moment nothing comes, or all is read. */
+    public String poll() {
+        if (left.isEmpty()) {
+            return "";
+        }
+        out.setLength(0);
+        hub.poll(POLL);
+        for (BatchCollector.Batch batch = batches.next(); batch != null; batch = batches.next()) {
+            Integer number = left.get(batch.partition());
+            if (number != null) {
+                print(number, batch);
+            }
+        }
+        Set<TopicPartition> done = new HashSet<>();
+        left.forEach((name, number) -> {
+            if (hub.position(name) >= ends.get(number)) {
+                out.append(number).append(" end\n");
+                done.add(name);
+            }
+        });
+        leave(done);
+        return out.toString();
+    }
+
+    /** Reads no more of a range; it may have ended by itself. */
+    public void forget(int number) {
+        leave(Set.of(names.get(number)));
+    }
+
+    @Override
+    public void close() {
+        hub.close(CLOSING);
+    }
+
+    private void leave(Set<TopicPartition> done) {
+        if (left.keySet().removeAll(done)) {
+            hub.assign(left.keySet());
         }
     }
 
@@ -122,6 +156,7 @@ public final class HubOrigins {
     }
 
     private void print(int number, long offset, long count, String place, long origin) {
-        out.println(number + " " + offset + " " + count + " " + place + " " + origin);
+        out.append(number).append(' ').append(offset).append(' ').append(count);
+        out.append(' ').append(place).append(' ').append(origin).append('\n');
     }
 }

@@ -1,7 +1,8 @@
 """Reads where records of the hub come from, also those of batches that were copied as they are.
 
-Python's clients do not show the headers of batches, where the origins are. So a Java process reads
-(`HubOrigins.java`), and only its lines are read here.
+Python's clients do not show the headers of batches, where the origins are. So Java reads
+(`HubOrigins.java`), in a process of its own or in the driver's (`driver_origins.py`), and says
+it in lines.
 """
 
 import json
@@ -9,9 +10,9 @@ import os
 import selectors
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import ClusterConfig
@@ -61,11 +62,49 @@ def parse_run(line: str, names: Sequence[TopicPartition]) -> OriginRun:
     return OriginRun(tp, offset, count, source, origin)
 
 
-class HubOrigins:
-    """A process that reads these ranges of the hub; a context manager.
+class OriginSource(Protocol):
+    """Reads ranges of the hub; a context manager."""
 
-    `known` are the source partitions that batches may be of. `client` is its name at the brokers.
-    """
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def runs(self) -> Iterator[OriginRun | None]:
+        """What it reads, each partition in its order; None when for a moment nothing comes.
+
+        Never ends by itself. Raises ClusterError when the hub cannot be read.
+        """
+
+    def forget(self, tp: TopicPartition) -> None:
+        """Have it read no more of a partition; it may have ended by itself."""
+
+
+OpenOrigins = Callable[
+    [ClusterConfig, Mapping[TopicPartition, OffsetRange], Iterable[SourcePartition], str],
+    OriginSource,
+]
+"""Takes the hub, the ranges, the source partitions that batches may be of, and the name of the
+client at the brokers."""
+
+
+def origins_request(
+    hub: ClusterConfig,
+    ranges: Mapping[TopicPartition, OffsetRange],
+    known: Iterable[SourcePartition],
+    client: str,
+) -> str:
+    """What `HubOrigins.java` is asked: one line of JSON; see `OpenOrigins`."""
+    wanted = {
+        "consumer": {**jvm_settings(hub, "consumer"), **SETTINGS, "client.id": client},
+        "ranges": [[*tp, log.earliest, log.latest] for tp, log in ranges.items()],
+        "origin": origin_names(),
+        "origins": origins_of_batches(known),
+    }
+    return json.dumps(wanted)
+
+
+class ProcessOrigins:
+    """An `OriginSource` in a Java process that it starts, for commands."""
 
     def __init__(
         self,
@@ -75,13 +114,7 @@ class HubOrigins:
         client: str,
     ) -> None:
         self._names = list(ranges)
-        wanted = {
-            "consumer": {**jvm_settings(hub, "consumer"), **SETTINGS, "client.id": client},
-            "ranges": [[*tp, log.earliest, log.latest] for tp, log in ranges.items()],
-            "origin": origin_names(),
-            "origins": origins_of_batches(known),
-        }
-        self._request = json.dumps(wanted).encode() + b"\n"
+        self._request = origins_request(hub, ranges, known, client).encode() + b"\n"
 
     def __enter__(self) -> Self:
         clients = [jar for jar in jars("spark") if jar.name.startswith("kafka-clients-")]
@@ -105,10 +138,7 @@ class HubOrigins:
                 pipe.close()
 
     def runs(self) -> Iterator[OriginRun | None]:
-        """What it reads, each partition in its order; None when for a moment nothing comes.
-
-        Never ends by itself. Raises ClusterError when the process has ended.
-        """
+        """As the protocol says."""
         for line in self._lines():
             if line is not None:
                 yield parse_run(line, self._names)
@@ -118,7 +148,7 @@ class HubOrigins:
                 raise ClusterError(f"hub: its batches cannot be read: {self._last_words()}")
 
     def forget(self, tp: TopicPartition) -> None:
-        """Have it read no more of a partition; it may have ended by itself."""
+        """As the protocol says."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(f"{self._names.index(tp)}\n".encode())

@@ -4,19 +4,22 @@ import time
 from collections.abc import Iterable, Mapping
 
 from aggregator.config.schema import ClusterConfig
-from aggregator.datapath.connector.hub_origins import HubOrigins, OriginRun
+from aggregator.datapath.connector.hub_origins import OpenOrigins, OriginRun
 from aggregator.features.groups.hub_scan import Scan, ScanCourse
 from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
 
 
 def read_batch_scans(
-    hub: ClusterConfig, known: Iterable[SourcePartition], course: ScanCourse
+    open_origins: OpenOrigins,
+    hub: ClusterConfig,
+    known: Iterable[SourcePartition],
+    course: ScanCourse,
 ) -> None:
     """As `read_scans`, what is left; `known` are the source partitions that batches may be of."""
     left, at = course.left, course.at
     course.finish()
     ranges = {tp: OffsetRange(at[tp], scan.end) for tp, scan in left.items()}
-    with HubOrigins(hub, ranges, known, "aggregator-groups") as origins:
+    with open_origins(hub, ranges, known, "aggregator-groups") as origins:
         heard = time.monotonic()
         for run in origins.runs():
             now = time.monotonic()

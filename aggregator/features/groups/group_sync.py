@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Self
 
 from aggregator.config.schema import Config, SourceConfig
+from aggregator.datapath.connector.hub_origins import OpenOrigins
 from aggregator.features.groups.commit_offsets import applied
 from aggregator.features.groups.group_admin import committed_by_all, group_states
 from aggregator.features.groups.group_report import GroupReport
@@ -108,8 +109,9 @@ class GroupSync(Service):
 
     name = "group_sync"
 
-    def __init__(self, emit: EventSink) -> None:
+    def __init__(self, emit: EventSink, open_origins: OpenOrigins) -> None:
         self._emit = emit
+        self._open_origins = open_origins
         self._inputs: _Inputs | None = None
         self._status = GroupSyncStatus()
         self._admins: dict[str, tuple[SourceConfig, ClusterAdmin]] = {}
@@ -130,7 +132,7 @@ class GroupSync(Service):
     @classmethod
     def of(cls, given: Resources) -> Self:
         """The one of a run."""
-        return cls(given.emit)
+        return cls(given.emit, given.open_origins)
 
     def follow(self, now: Now) -> None:
         """Translate by what is planned and committed now."""
@@ -208,7 +210,13 @@ class GroupSync(Service):
         with open_admin(sight.config, HUB) as hub:
             # Once: the hub lists all groups, however many are due.
             states = group_states(hub, sight.config.supervision.connect_timeout)
-            reading = HubReading(0.0, self._late, most=MOST_RECORDS, stop=self._loop.over)
+            reading = HubReading(
+                0.0,
+                self._late,
+                most=MOST_RECORDS,
+                stop=self._loop.over,
+                open_origins=self._open_origins,
+            )
             for at in range(0, len(due), TOGETHER):
                 if self._loop.over.is_set():
                     break

@@ -9,6 +9,7 @@ from threading import Event
 from typing import Any
 
 from aggregator.config.schema import Config
+from aggregator.datapath.connector.hub_origins import OpenOrigins, ProcessOrigins
 from aggregator.features.backfill.backfill_table import BackfillTable
 from aggregator.features.groups.batch_scan import read_batch_scans
 from aggregator.features.groups.group_admin import AT_ONCE, ask_states, committed_by_all
@@ -102,7 +103,8 @@ class HubReading:
     `pinned` it may be there already, so that what others write there counts from there on. `silent`
     are hub topics that did not report where they end, and why: they are not asked again. `logs` are
     what hub topics held when one of these groups needed them, by topic; those of the others began
-    before that as well.
+    before that as well. `open_origins` reads where records without an origin in their headers are
+    from.
     """
 
     deadline: float
@@ -114,6 +116,7 @@ class HubReading:
     logs: dict[str, Mapping[TopicPartition, OffsetRange]] = field(default_factory=dict)
     report: Callable[[ReadProgress], None] = lambda _: None
     stop: Event | None = None
+    open_origins: OpenOrigins = ProcessOrigins
 
 
 def sight_of(
@@ -286,10 +289,8 @@ def _read(sight: GroupSight, scans: Mapping[TopicPartition, Scan], reading: HubR
     )
     hub = sight.config.hub
     known = {*sight.state.entries, *(sp for it in sight.routes for sp in it.source_partitions())}
-    # Batches may have been copied as they are while the config said so. What reads them is started
-    # for a command, and not for each turn of a sync, which is refused beside such a config.
-    looks = reading.most is None or sight.config.topics.has_batches
-    read_scans(hub, scans, how, partial(read_batch_scans, hub, known) if looks else None)
+    # Batches may have been copied as they are while the config said so.
+    read_scans(hub, scans, how, partial(read_batch_scans, reading.open_origins, hub, known))
 
 
 def prepared(

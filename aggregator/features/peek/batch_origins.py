@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Self
 
 from aggregator.config.schema import Config
-from aggregator.datapath.connector.hub_origins import HubOrigins, OriginRun
+from aggregator.datapath.connector.hub_origins import OriginRun, ProcessOrigins
 from aggregator.features.quarantine.records import Origin, origin_of
 from aggregator.model.values import OffsetRange, Raw, TopicPartition
 from aggregator.store.checkpoint.checkpoint_table import stored_state
@@ -53,7 +53,7 @@ class BatchOrigins:
 
     def __init__(self, config: Config, ranges: Mapping[TopicPartition, OffsetRange]) -> None:
         known = stored_state(config.checkpoint).entries
-        self._origins = HubOrigins(config.hub, ranges, known, CLIENT) if known else None
+        self._origins = ProcessOrigins(config.hub, ranges, known, CLIENT) if known else None
         self._runs: dict[TopicPartition, list[OriginRun]] = {tp: [] for tp in ranges}
         self._read = dict.fromkeys(ranges, -1)
         self.late = 0
