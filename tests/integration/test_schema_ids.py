@@ -23,7 +23,10 @@ from aggregator.config.schema import Config
 from aggregator.config.schemas import SchemasConfig
 from aggregator.engine.control.commands import Control
 from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.ports import free_ports
 from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.features.lineage.catalog import Catalog
+from aggregator.features.lineage.lineage_jobs import LineageJob, topic_at
 from aggregator.features.schemas import translator
 from aggregator.features.verify.audit import VerifyRequest, verify
 from aggregator.features.verify.schema_meaning import SchemaPairs
@@ -32,6 +35,7 @@ from aggregator.kafka.registry import Registry, framed
 from aggregator.kafka.registry.copying import Subjects, copy_schema, read_definition
 from aggregator.model.errors import ClusterError, RegistryError
 from support.guids import guids_in_front
+from support.openlineage import event_problems
 from support.reading import Record, read_topic, wait_for, wait_until_topic_has
 from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries
 from support.running import Run, make_config, run_in_background, source
@@ -542,3 +546,48 @@ def test_a_new_subject_has_its_setting_before_its_first_schema(
         front.refused.clear()
         assert copy_schema(source, there, number, definition, at_hub(subject)).owed == ()
     assert setting(hub, f"all.{subject}") == "FULL"
+
+
+def test_a_catalog_is_sent_the_fields_of_topics_by_their_registries(
+    registries: list[ApicurioRegistry], unique: str, tmp_path: Path
+) -> None:
+    eu, _, hub = registries
+    eu.register(f"{unique}.customer", CUSTOMER)
+    eu.register(f"{unique}-value", NEWER, [("shop.Customer", f"{unique}.customer", 1)])
+    message = 'syntax = "proto3";\nmessage Order {\n  int64 id = 1;\n}\n'
+    hub.register(f"{unique}-value", message, kind="PROTOBUF")
+    path = tmp_path / "events"
+    transport = {"type": "file", "log_file_path": str(path), "append": True}
+    nobody = f"http://127.0.0.1:{free_ports(1)[0]}"
+    servers = {"hub": hub.url, "sources.eu": eu.url, "sources.us": nobody}
+    sets = [f"lineage.transport={json.dumps(transport)}"]
+    for name, url in servers.items():
+        sets += [f"{name}.bootstrap_servers={name}:9092", f"{name}.schemas.registry={url}"]
+    sets += [f"sources.{it}.topics.include=.*" for it in ("eu", "us")]
+    catalog = Catalog(load_text("", sets))
+    known, away, other, output = (
+        topic_at("sources.eu:9092", unique),
+        topic_at("sources.us:9092", unique),
+        topic_at("sources.eu:9092", "other"),
+        topic_at("hub:9092", unique),
+    )
+    job = LineageJob("copy", (known, away, other), output)
+    catalog.send("START", job)
+    assert catalog.schema_error.startswith(nobody)
+    catalog.send("COMPLETE", job)
+    catalog.close()
+    begun, ended = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    assert event_problems(begun) == event_problems(ended) == []
+    assert [fields_of(it) for it in (*begun["inputs"], *begun["outputs"])] == [
+        {"id": "long", "by": "record shop.Customer", "by.name": "string", "note": "string"},
+        {},
+        {},
+        {"Order.id": "int64 number 1"},
+    ]
+    assert not any(fields_of(it) for it in (*ended["inputs"], *ended["outputs"]))
+
+
+def fields_of(dataset: dict[str, Any]) -> dict[str, str]:
+    """The fields that an event has of a dataset, and their types."""
+    schema = dataset.get("facets", {}).get("schema", {"fields": []})
+    return {it["name"]: it["type"] for it in schema["fields"]}

@@ -6,9 +6,10 @@ from typing import Any
 
 from aggregator import __version__
 from aggregator.config.schema import Config
-from aggregator.features.lineage.lineage_jobs import LineageJob
+from aggregator.features.lineage.lineage_jobs import Dataset, LineageJob
 from aggregator.features.lineage.lineage_topic import KIND, TRANSPORT, LineageTopic
-from aggregator.features.lineage.table_columns import columns_of
+from aggregator.features.lineage.table_columns import Columns, columns_of
+from aggregator.features.lineage.topic_fields import TopicFields
 from aggregator.model.errors import ConfigError, Problem
 
 PRODUCER = f"urn:kafka-aggregator:{__version__}"
@@ -32,6 +33,7 @@ class Catalog:
         self._aggregation = config.name
         self._parent_run = str(uuid.uuid4())
         self._runs: dict[str, str] = {}
+        self._fields = TopicFields(config)
         settings = dict(config.lineage.transport)
         try:
             if settings["type"] == KIND:
@@ -45,6 +47,11 @@ class Catalog:
         except Exception as error:  # each transport has its own way to refuse its settings
             reason = str(error) or type(error).__name__
             raise ConfigError([Problem(TRANSPORT, reason, "see docs/lineage.md")]) from error
+
+    @property
+    def schema_error(self) -> str:
+        """Why schemas of topics are not known, or empty."""
+        return self._fields.error
 
     def send(self, state: str, job: LineageJob) -> None:
         """Send the event of a job whose run is now START, RUNNING or COMPLETE.
@@ -61,6 +68,7 @@ class Catalog:
         from openlineage.client.event_v2 import (
             InputDataset,
             Job,
+            OutputDataset,
             Run,
             RunEvent,
             RunState,
@@ -83,22 +91,27 @@ class Catalog:
             eventTime=datetime.now(UTC).isoformat(),
             run=Run(run_id, facets={"parent": parent}),
             job=Job(self._namespace, job.name, facets={"jobType": kind}),
-            inputs=[InputDataset(it.namespace, it.name) for it in job.inputs],
-            outputs=[_output(job)],
+            inputs=[self._dataset(InputDataset, it, state) for it in job.inputs],
+            outputs=[self._dataset(OutputDataset, job.output, state)],
             producer=PRODUCER,
         )
 
+    def _dataset(self, kind: type[Any], it: Dataset, state: str) -> Any:
+        """An input or output with its fields as far as they are known.
 
-def _output(job: LineageJob) -> Any:
-    """The output of a job, with its columns if it is a table that has some."""
-    from openlineage.client.event_v2 import OutputDataset
-    from openlineage.client.generated import base, schema_dataset
+        At the end of a run the catalog knows them: a stop does not wait for tables and registries.
+        """
+        found = () if state == "COMPLETE" else columns_of(it) or self._fields.fields_of(it)
+        return kind(it.namespace, it.name, facets=_schema_facet(found))
 
-    facets: dict[str, base.DatasetFacet] = {}
+
+def _schema_facet(columns: Columns) -> dict[str, Any]:
+    from openlineage.client.generated import schema_dataset
+
+    if not columns:
+        return {}
     fields = [
         schema_dataset.SchemaDatasetFacetFields(name, kind, ordinal_position=at)
-        for at, (name, kind) in enumerate(columns_of(job.output), 1)
+        for at, (name, kind) in enumerate(columns, 1)
     ]
-    if fields:
-        facets["schema"] = schema_dataset.SchemaDatasetFacet(fields, producer=PRODUCER)
-    return OutputDataset(job.output.namespace, job.output.name, facets=facets)
+    return {"schema": schema_dataset.SchemaDatasetFacet(fields, producer=PRODUCER)}

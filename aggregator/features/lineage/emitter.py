@@ -164,7 +164,11 @@ class Lineage(Service):
             del self._reported[it.job.name]
         else:
             self._reported[it.job.name] = Reported(it.job, time.monotonic())
-        sent = {"jobs": len(self._reported), "events": self._status.events + 1}
+        sent = {
+            "jobs": len(self._reported),
+            "events": self._status.events + 1,
+            "schema_error": catalog.schema_error,
+        }
         self._status = self._status.model_copy(update=sent)
 
     def _fail(self, error: Exception) -> None:

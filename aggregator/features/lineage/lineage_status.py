@@ -13,11 +13,15 @@ class LineageStatus(ServiceStatus):
     jobs: int = Field(default=0, description="jobs that the catalog knows as running")
     events: int = Field(default=0, description="events that were sent in this run")
     error: str = Field(default="", description="why the last event could not be sent, or empty")
+    schema_error: str = Field(
+        default="", description="why fields of topics are not reported, or empty"
+    )
 
     def lines(self) -> Iterable[str]:
         """One line."""
         failed = f"; failing: {self.error}" if self.error else ""
-        yield f"Lineage: {self.jobs} jobs reported, {self.events} events sent{failed}"
+        schemas = f"; no fields of topics: {self.schema_error}" if self.schema_error else ""
+        yield f"Lineage: {self.jobs} jobs reported, {self.events} events sent{failed}{schemas}"
 
     def figures(self) -> Iterable[Figure]:
         """The events, and whether they fail."""

@@ -50,10 +50,8 @@ def differences(kinds: tuple[str, str], texts: tuple[str, str]) -> tuple[Differe
         return (Difference(WHOLE, Facts(kinds[0]), Facts(kinds[1])),)
     if texts[0] == texts[1]:
         return ()
-    try:
-        read = {"AVRO": _avro, "JSON": _json_schema, "PROTOBUF": _protobuf}[kinds[0]]
-        mine, theirs = read(texts[0]), read(texts[1])
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    mine, theirs = (facts_of(kinds[0], it) for it in texts)
+    if mine is None or theirs is None:
         return (Difference(WHOLE, Facts("one text"), Facts("another one")),)
     found = [
         Difference(path, mine.get(path), theirs.get(path))
@@ -61,6 +59,18 @@ def differences(kinds: tuple[str, str], texts: tuple[str, str]) -> tuple[Differe
         if mine.get(path) != theirs.get(path)
     ]
     return tuple(it for it in found if not _is_below_another(it.path, found))
+
+
+def facts_of(kind: str, text: str) -> dict[str, Facts] | None:
+    """What a whole schema says of each of its fields, by path; None when it cannot be read.
+
+    A path is such as `address.city`, `items[].price`, or `Message.field` of Protobuf; WHOLE has the
+    type of all, except of Protobuf.
+    """
+    try:
+        return {"AVRO": _avro, "JSON": _json_schema, "PROTOBUF": _protobuf}[kind](text)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
 
 
 def in_words(found: tuple[Difference, ...], one: str, other: str) -> str:
