@@ -17,11 +17,12 @@ from aggregator.extras.embedded.processes import GuardedProcess
 from aggregator.extras.embedded.topics import create_topic, delete_topic
 from aggregator.extras.embedded.waiting import wait_until
 from aggregator.model.errors import AggregatorError
+from bench.groups import commit, log_ends, planned
 from bench.hub_log import Requests
 from bench.job import Job, Tool
 from bench.load import Values, preload
 from bench.tools import BROKER_CONFIG, BROKER_JAVA
-from bench.works import Kind, Work
+from bench.works import Work
 
 HUB = "hub"
 POLL_SECONDS = 0.1
@@ -73,7 +74,7 @@ class Bed:
             for cluster in self._clusters.values():
                 self._exit.callback(cluster.stop)
             start_clusters(list(self._clusters.values()))
-            if self.work.kind is Kind.COPY:
+            if self.work.kind.preloads:
                 self._preload()
         except BaseException:
             self._exit.close()
@@ -87,7 +88,7 @@ class Bed:
     def job(self, tool: Tool) -> Iterator[Job]:
         """Topics and a folder for one run; what is of this run alone is gone with the block."""
         self._number += 1
-        kept = self.work.kind is Kind.COPY
+        kept = self.work.kind.preloads
         topic = self._topic if kept else f"bench-{self._number}"
         servers = {name: it.bootstrap_servers for name, it in self._clusters.items()}
         hub = servers.pop(HUB)
@@ -96,8 +97,9 @@ class Bed:
                 # The time that counts begins when the source has a record, not in who writes it.
                 create_topic(where, topic, partitions=self.work.partitions, config=STAMPED)
                 undo.callback(delete_topic, where, topic)
-            create_topic(hub, topic, partitions=tool.hub_partitions(self.work))
-            undo.callback(delete_topic, hub, topic)
+            for name in self.work.numbered(topic):
+                create_topic(hub, name, partitions=tool.hub_partitions(self.work))
+                undo.callback(delete_topic, hub, name)
             folder = Path(tempfile.mkdtemp(prefix="aggregator-bench-"))
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
             brokers = tuple(it for each in self._clusters.values() for it in each.brokers)
@@ -134,9 +136,16 @@ class Bed:
         self._progress(f"writing {self.work.records:,} records into each source")
         # Not by the long line: the records must be there.
         servers = {name: self._clusters[name].admin_servers for name in self.work.aliases}
-        for where in servers.values():
-            create_topic(where, self._topic, partitions=self.work.partitions)
-        preload(servers, self._topic, self.work.records, self.values, self.work.compression)
+        topics = self.work.numbered(self._topic)
+        for number, topic in enumerate(topics):
+            for where in servers.values():
+                create_topic(where, topic, partitions=self.work.partitions)
+            named = {self.work.numbered(alias)[number]: at for alias, at in servers.items()}
+            records = self.work.records_of_topic
+            preload(named, topic, records, self.values, self.work.compression)
+        if self.work.groups:
+            for where in servers.values():
+                commit(where, planned(log_ends(where, topics), self.work.groups))
 
     @property
     def _topic(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from aggregator.extras.embedded.processes import GuardedProcess
 from bench.bed import (
     POLL_SECONDS,
     STALL_SECONDS,
@@ -24,31 +25,12 @@ PROGRESS_SECONDS = 10.0
 
 def copy(tool: Tool, job: Job, progress: Progress) -> Outcome:
     """Start the tool, and look at the hub's end offsets until all is there."""
-    partitions = tool.hub_partitions(job.work)
     sent = dict.fromkeys(job.sources, job.work.records)
     expected = sum(sent.values())
-    ends = Ends(job.hub, job.topic, partitions)
-    samples = [Sample(0.0, 0)]
     requests = job.requests() if job.requests else 0
-    began = reported = moved = time.monotonic()
+    began = time.monotonic()
     with running(tool, job) as child:
-        while samples[-1].records < expected:
-            time.sleep(POLL_SECONDS)
-            # The moment before the question: the answer is never older than that.
-            now, total = time.monotonic(), ends.total()
-            if total > samples[-1].records:
-                moved = now
-            brokers = sum(cpu_seconds(it.pid) for it in job.brokers)
-            samples.append(Sample(now - began, total, cpu_seconds(child.pid), brokers))
-            if now - reported >= PROGRESS_SECONDS:
-                reported = now
-                progress(f"  {now - began:5.0f} s: {total:,} of {expected:,} in the hub")
-            check_alive(child)
-            limit = STALL_SECONDS if total else START_SECONDS
-            if now - moved > limit:
-                raise RunFailedError(
-                    f"{total:,} of {expected:,} records, then none for {limit:g} s"
-                )
+        samples = arrivals(tool, job, child, began, progress)
         values = throughput(samples, expected)
         stopping = time.monotonic()
     notes = {"stop_seconds": time.monotonic() - stopping}
@@ -58,5 +40,32 @@ def copy(tool: Tool, job: Job, progress: Progress) -> Outcome:
     if job.requests:
         values["records_per_request"] = expected / (job.requests() - requests)
         values |= batches_of(job.brokers[-1].home / "data", job.topic).figures()
-    found = check(sent, values_of(job.hub, job.topic, partitions))
+    found = check(sent, values_of(job.hub, job.topic, tool.hub_partitions(job.work)))
     return Outcome(values, notes, found)
+
+
+def arrivals(
+    tool: Tool, job: Job, child: GuardedProcess, began: float, progress: Progress
+) -> list[Sample]:
+    """What the hub held since the tool was launched (monotonic), until it holds all of it."""
+    partitions = tool.hub_partitions(job.work)
+    expected = job.work.records_of_topic * job.work.topics * len(job.sources)
+    ends = [Ends(job.hub, topic, partitions) for topic in job.topics]
+    samples = [Sample(0.0, 0)]
+    reported = moved = began
+    while samples[-1].records < expected:
+        time.sleep(POLL_SECONDS)
+        # The moment before the question: the answer is never older than that.
+        now, total = time.monotonic(), sum(each.total() for each in ends)
+        if total > samples[-1].records:
+            moved = now
+        brokers = sum(cpu_seconds(it.pid) for it in job.brokers)
+        samples.append(Sample(now - began, total, cpu_seconds(child.pid), brokers))
+        if now - reported >= PROGRESS_SECONDS:
+            reported = now
+            progress(f"  {now - began:5.0f} s: {total:,} of {expected:,} in the hub")
+        check_alive(child)
+        limit = STALL_SECONDS if total else START_SECONDS
+        if now - moved > limit:
+            raise RunFailedError(f"{total:,} of {expected:,} records, then none for {limit:g} s")
+    return samples

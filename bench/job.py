@@ -56,16 +56,25 @@ class Job:
     requests: Callable[[], int] | None = None
     """How many Produce requests the hub has answered so far."""
 
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """All its topics."""
+        return self.work.numbered(self.topic)
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool: how to start it, how it ends when asked to, whether it keeps partition ids."""
+    """A tool: how to start it, how it ends when asked to, whether it keeps partition ids.
+
+    `cutover` is the command that takes a group to the hub; without one, the tool does so itself.
+    """
 
     name: str
     settings: Callable[[Job], Mapping[str, object]]
     command: Callable[[Job], list[str]]
     good_exits: frozenset[int]
     keeps_partitions: bool = False
+    cutover: Callable[[Job, str], list[str]] | None = None
 
     def hub_partitions(self, work: Work) -> int:
         """The partitions of its hub topic."""

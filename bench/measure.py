@@ -49,6 +49,11 @@ LABELS = {
     "first_record_seconds": ("new start to first record, s", LOWER),
     "caught_up_seconds": ("new start to caught up, s", LOWER),
     "twice": ("records in the hub twice", LOWER),
+    "records_seconds": ("launch to all records in the hub, s", LOWER),
+    "groups_seconds": ("launch to all groups at the hub, s", LOWER),
+    "cpu_seconds": ("CPU seconds until then", LOWER),
+    "again": ("records that the groups read again", LOWER),
+    "unset": ("partitions of groups without an offset at the hub", LOWER),
 }
 """Measure -> what it is called, and which way is better."""
 

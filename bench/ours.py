@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import yaml
 
@@ -15,7 +16,7 @@ from bench.measure import OURS
 def settings(job: Job) -> dict[str, object]:
     """The config of this project; what is not here is the default."""
     sources = {
-        alias: {"bootstrap_servers": servers, "topics": {"include": job.topic}}
+        alias: {"bootstrap_servers": servers, "topics": {"include": ",".join(job.topics)}}
         for alias, servers in job.sources.items()
     }
     return {
@@ -49,9 +50,18 @@ def positions_seconds(job: Job) -> float:
 
 
 def _command(job: Job) -> list[str]:
-    file = job.folder / "aggregator.yaml"
+    file = _file(job)
     file.write_text(yaml.safe_dump(settings(job)), "utf-8")
     return [sys.executable, "-m", "aggregator", "run", "-c", str(file)]
 
 
-TOOL = Tool(OURS, settings, _command, frozenset({0}))
+def _cutover(job: Job, group: str) -> list[str]:
+    command = [sys.executable, "-m", "aggregator", "groups", "cutover", group]
+    return [*command, "-c", str(_file(job))]
+
+
+def _file(job: Job) -> Path:
+    return job.folder / "aggregator.yaml"
+
+
+TOOL = Tool(OURS, settings, _command, frozenset({0}), cutover=_cutover)

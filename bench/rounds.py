@@ -17,6 +17,7 @@ from bench.flowing import flow, idle, kill
 from bench.job import Job, Tool
 from bench.load import Values
 from bench.measure import LOOP_ORIGIN, Outcome, Run
+from bench.migrating import migrate
 from bench.tools import TOOLS
 from bench.works import Kind, Work
 
@@ -61,7 +62,11 @@ def _warm_up(bed: Bed, progress: Progress) -> Run:
     of its 4.4 s per million records of 1 kB.
     """
     work = bed.work
-    if work.kind is not Kind.COPY:
+    if work.kind is Kind.MIGRATE:
+        # One of its topics.
+        records = work.records_of_topic
+        work = replace(work, kind=Kind.COPY, topics=1, groups=0, records=records)
+    elif work.kind is not Kind.COPY:
         work = replace(work, kind=Kind.FLOW, warm_up=work.brokers_warm_up, seconds=1.0)
     progress(f"{work.name}: {LOOP_ORIGIN}, not counted, to warm the brokers up")
     return run_one(bed, TOOLS[LOOP_ORIGIN], 0, progress, work)
@@ -102,6 +107,8 @@ def _measured(tool: Tool, job: Job, values: Values, progress: Progress) -> Outco
             return idle(tool, job, values, progress)
         case Kind.KILL:
             return kill(tool, job, values, progress)
+        case Kind.MIGRATE:
+            return migrate(tool, job, progress)
 
 
 def _first_line(error: BaseException) -> str:

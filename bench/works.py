@@ -33,11 +33,21 @@ class Kind(StrEnum):
     """Nothing arrives: what a tool costs that has caught up."""
     KILL = "kill"
     """kill -9 under a steady rate, and a new start at once."""
+    MIGRATE = "migrate"
+    """The records are there, and groups in them: until all is in the hub, and the groups are."""
+
+    @property
+    def preloads(self) -> bool:
+        """Whether the records are written once, before any tool starts."""
+        return self in (Kind.COPY, Kind.MIGRATE)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One line of the result. `partitions` and `records` are per source, `rate` is of all."""
+    """One line of the result. `records` are per source, `rate` is of all.
+
+    `partitions` are per source and topic.
+    """
 
     name: str
     says: str
@@ -62,6 +72,10 @@ class Work:
     """One way, between the first source and the tool; a network device of its own."""
     copies_batches: bool = False
     """This project copies batches as they are."""
+    topics: int = 1
+    """Of each source; they share its records evenly."""
+    groups: int = 0
+    """Consumer groups of each source, without members."""
     curve: str = ""
     """The growth curve that it is a point of, at `at`."""
     at: float = 0.0
@@ -70,6 +84,15 @@ class Work:
     def aliases(self) -> tuple[str, ...]:
         """The sources' names."""
         return tuple(f"s{number:02d}" for number in range(1, self.sources + 1))
+
+    @property
+    def records_of_topic(self) -> int:
+        """The records of each topic of a source."""
+        return self.records // self.topics
+
+    def numbered(self, name: str) -> tuple[str, ...]:
+        """This name for each topic: alone for the first one, with a number for the others."""
+        return (name, *(f"{name}-{number}" for number in range(2, self.topics + 1)))
 
 
 def _theirs(**factors: float) -> tuple[Goal, ...]:
@@ -206,6 +229,20 @@ WORKS: dict[str, Work] = {
             rate=2_000.0,
             warm_up=30.0,
             seconds=15.0,
+        ),
+        Work(
+            "migrate",
+            "1 kB of JSON in 4 topics of 3 partitions, as they are, and 20 consumer groups",
+            Kind.MIGRATE,
+            _theirs(groups_seconds=0.5),
+            sources=1,
+            partitions=3,
+            hub_partitions=3,
+            values="json",
+            records=10_000_000,
+            copies_batches=True,
+            topics=4,
+            groups=20,
         ),
     )
 }

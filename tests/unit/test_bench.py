@@ -12,8 +12,10 @@ import pytest
 
 from aggregator.config.kafka_settings import DEFAULTS, ENFORCED
 from aggregator.config.schema import StreamConfig
+from aggregator.model.values import TopicPartition
 from bench.bed import Bed, RunFailedError
 from bench.files import new_files, write
+from bench.groups import Moved, compared, planned
 from bench.hub_log import batches_of
 from bench.job import Job
 from bench.line import turned
@@ -176,6 +178,36 @@ def test_a_growth_curve_sets_each_point_against_the_cheapest() -> None:
 def test_a_point_of_a_curve_belongs_to_no_group_of_pairs() -> None:
     assert not {work.name for work in chosen(["flow", "copy"])} & set(GROUPS["growth"])
     assert set(GROUPS["pairs"]) | set(GROUPS["growth"]) == set(GROUPS["all"]) == set(WORKS)
+
+
+def test_half_of_the_groups_are_at_the_ends_and_the_others_spread_over_the_logs() -> None:
+    first, last = TopicPartition("a", 0), TopicPartition("b", 1)
+    assert planned({first: 300, last: 10}, 4) == {
+        "bench-01": {first: 100, last: 3},
+        "bench-02": {first: 200, last: 6},
+        "bench-03": {first: 300, last: 10},
+        "bench-04": {first: 300, last: 10},
+    }
+
+
+def test_a_group_without_an_offset_reads_all_again_and_one_beyond_misses_records() -> None:
+    first, last = TopicPartition("a", 0), TopicPartition("b", 1)
+    exact = {"behind": {first: 300, last: 10}, "beyond": {first: 100, last: 3}}
+    assert compared(exact, exact) == Moved(again=0, missed=0, unset=0)
+    found = {"behind": {first: 290}, "beyond": {first: 100, last: 5}}
+    assert compared(exact, found) == Moved(again=20, missed=2, unset=1)
+    assert compared(exact, {}) == Moved(again=413, missed=0, unset=4)
+
+
+def test_both_tools_migrate_the_same_topics_and_only_there_the_other_one_moves_groups() -> None:
+    settings = described(WORKS["migrate"])
+    ours: Any = settings[OURS]
+    theirs = settings[THEIRS]
+    topics = "TOPIC,TOPIC-2,TOPIC-3,TOPIC-4"
+    assert ours["sources"]["s01"]["topics"]["include"] == topics
+    assert theirs["s01-RUN->hub.topics"] == topics
+    assert theirs["sync.group.offsets.enabled"] == "true"
+    assert described(WORK)[THEIRS]["sync.group.offsets.enabled"] == "false"
 
 
 def test_a_packet_comes_back_from_where_it_was_sent_to() -> None:
