@@ -5,15 +5,28 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 FOLDER = Path(__file__).parents[2] / "docker" / "grafana"
 SUBSTITUTES = {
     "$__rate_interval": "1m",
+    "$name": ".*",
+    "$instance": ".*",
     "$source": ".*",
+    "$topic": ".*",
 }
-"""What Grafana puts in for a variable when all sources are shown."""
+"""What Grafana puts in for a variable when all of it are shown."""
 VARIABLE = re.compile(r"\$\{?\w+\}?")
+SELECTOR = re.compile(r"\b(\w+)\{([^}]*)\}")
+MATCHER = re.compile(r'(\w+)(=~?)"([^"]*)"')
+LABEL_VALUES = re.compile(r"label_values\((\w+(?:\{[^}]*\})?), (\w+)\)")
+
+
+class Selector(NamedTuple):
+    """A metric that a query asks for, with the matchers of its labels."""
+
+    metric: str
+    labels: dict[str, str]
 
 
 def board() -> dict[str, Any]:
@@ -22,10 +35,30 @@ def board() -> dict[str, Any]:
     return found
 
 
+def rows() -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """Its rows in their order, each with its panels, which a collapsed one has in itself."""
+    found: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+    for panel in board()["panels"]:
+        if panel["type"] == "row":
+            found.append((panel, list(panel["panels"])))
+        else:
+            found[-1][1].append(panel)
+    return found
+
+
 def panels() -> list[dict[str, Any]]:
     """Its panels, in their order."""
-    found: list[dict[str, Any]] = board()["panels"]
-    return found
+    return [panel for _, own in rows() for panel in own]
+
+
+def marks() -> list[dict[str, Any]]:
+    """What it marks in its plots, but for what Grafana itself adds."""
+    return [it for it in board()["annotations"]["list"] if not it.get("builtIn")]
+
+
+def variables() -> dict[str, dict[str, Any]]:
+    """Its variables, by their names."""
+    return {it["name"]: it for it in board()["templating"]["list"]}
 
 
 def expressions(panel: dict[str, Any]) -> list[str]:
@@ -34,21 +67,28 @@ def expressions(panel: dict[str, Any]) -> list[str]:
 
 
 def queries_of(panel: dict[str, Any]) -> list[str]:
-    """What it asks for, its variables replaced; AssertionError for one that nobody knows."""
-    found = []
-    for expression in expressions(panel):
-        for name, text in SUBSTITUTES.items():
-            expression = expression.replace(name, text)
-        assert not VARIABLE.search(expression), expression
-        found.append(expression)
-    return found
+    """What it asks for, its variables replaced."""
+    return [replaced(it) for it in expressions(panel)]
 
 
-def source_names() -> tuple[str, str]:
-    """The metric and the label by which it finds the names of the sources."""
-    (query,) = (
-        it["query"]["query"] for it in board()["templating"]["list"] if it["name"] == "source"
-    )
-    found = re.fullmatch(r"label_values\((\w+), (\w+)\)", query)
-    assert found is not None, query
+def replaced(expression: str) -> str:
+    """A query without its variables; AssertionError for one that nobody knows."""
+    for name, text in SUBSTITUTES.items():
+        expression = expression.replace(name, text)
+    assert not VARIABLE.search(expression), expression
+    return expression
+
+
+def selectors(expression: str) -> list[Selector]:
+    """The metrics that a query asks for."""
+    return [
+        Selector(metric, {label: value for label, _, value in MATCHER.findall(matchers)})
+        for metric, matchers in SELECTOR.findall(expression)
+    ]
+
+
+def choices(name: str) -> tuple[str, str]:
+    """The series, and their label, by which a variable finds what it offers."""
+    found = LABEL_VALUES.fullmatch(variables()[name]["query"]["query"])
+    assert found is not None, name
     return found[1], found[2]

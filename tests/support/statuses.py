@@ -8,6 +8,7 @@ from typing import Any
 
 from aggregator.config.schema import Config
 from aggregator.datapath.connector.reports import bucket_bounds
+from aggregator.features.lineage.lineage_status import LineageStatus
 from aggregator.model.values import ClusterFacts, Lane, Positions, Route, SourceState
 from aggregator.plan.health.delays import Delay
 from aggregator.plan.lanes.slots import SlotPlan
@@ -130,6 +131,7 @@ def whole_status(sources: int = 1, topics: int = 1, partitions: int = 2) -> Stat
             seconds_behind=1.5,
         ),
         group_sync=GroupSyncStatus(groups=(SyncedGroup(group="billing"),)),
+        lineage=LineageStatus(jobs=2, events=4),
         completeness=CompletenessStatus(
             allowed_lateness_seconds=120,
             topics=tuple(

@@ -203,4 +203,5 @@ def _config(clusters: tuple[EmbeddedCluster, ...], name: str, folder: Path) -> C
         # Each by itself, so that the broken one is known at once.
         stream={"lanes": "source"},
         api={"listen": f"127.0.0.1:{port}", "read_token": TOKEN},
+        metrics={"partitions": True},
     )
