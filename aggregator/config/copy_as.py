@@ -7,10 +7,6 @@ from aggregator.config.values import map_at
 from aggregator.model.errors import Problem
 
 BATCHES = "batches"
-NO_ORIGINS = (
-    "a failover or failback is refused with topics.copy_as: batches: records of whole batches have "
-    "no origin in their headers, by which the way back leaves them out"
-)
 PLACED = ("source_partition", "cluster")
 """By these all records of a batch go to one hub partition."""
 

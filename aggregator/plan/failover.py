@@ -1,8 +1,9 @@
 """What is not copied yet when a source fails over, and the config of the failback. Pure.
 
 The way back copies only what was written at the hub itself. Every record from a source has an
-origin, and the loop guard leaves out records with one (`hub.known_as`). In the other direction the
-records that were copied back name the aggregation, which is what its own loop guard looks for.
+origin, in its headers or in that of its batch, and the loop guard leaves out records with one
+(`hub.known_as`). In the other direction the records that were copied back name the aggregation,
+which is what its own loop guard looks for.
 
 It begins before the last record of the source that came to the hub, so also before what was written
 there by producers that did not wait for the failover. It begins at the earliest failover of which

@@ -77,6 +77,33 @@ class FeedTest {
     }
 
     @Test
+    void batchesThatHaveAnOriginAreLeftOutAndTheirPositionsMoveOn() {
+        source.end("orders", 0, 100);
+        source.fetched = new ForeignBatches(
+            new TopicPartition("orders", 0),
+            ForeignBatches.batch(3, 12, 10),
+            // Compaction has left few of it.
+            ForeignBatches.batch(20, 99, 7));
+        Feed feed = feed(part("orders", 0, 5));
+        assertEquals(List.of(), drain(feed));
+        assertArrayEquals(new long[] {100}, feed.positions);
+        assertEquals(8 + 7, feed.looped);
+        assertEquals(0, feed.skipped);
+        assertTrue(feed.bytes > 0);
+    }
+
+    @Test
+    void aBatchThatHasAnOriginAndReachesBeyondTheEndIsLeftOutUpToThere() {
+        source.end("orders", 0, 13);
+        source.fetched =
+            new ForeignBatches(new TopicPartition("orders", 0), ForeignBatches.batch(3, 12, 10));
+        Feed feed = feed(part("orders", 0, 3) + ", 'until': 9");
+        assertEquals(List.of(), drain(feed));
+        assertArrayEquals(new long[] {9}, feed.positions);
+        assertEquals(6, feed.looped);
+    }
+
+    @Test
     void recordsShowThatTheSourceLivesAndSoDoAnswersWithoutAny() {
         source.end("orders", 0, 3);
         Feed feed = feed(part("orders", 0, 3));

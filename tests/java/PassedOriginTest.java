@@ -104,6 +104,23 @@ class PassedOriginTest {
         assertNull(READER.read(new RecordHeaders()));
     }
 
+    @Test
+    void whereAnyIsWantedRecordsOfUnknownPartitionsGetOneThatNamesNone() {
+        PassedOrigins any = PassedOrigins.of(
+            Specs.json("{'header': 'origin', 'topics': [['eu', 'orders', 3]], 'any': true}"));
+        assertEquals("[origin]", seen(any, PassedOrigin.name("eu", "orders", 2)).toString());
+        assertEquals("[origin]", seen(any, PassedOrigin.name("us", "x", 0)).toString());
+        assertEquals("[]", seen(any, 12).toString());
+        assertNull(any.place(PassedOrigin.name("us", "x", 0)));
+        Origin guard = new Origin(Json.parse(Specs.ORIGIN.replace("høb", "*")), "eü");
+        BatchCursor cursor = new BatchCursor();
+        cursor.open(batch(PassedOrigin.name("us", "x", 0), 10, 0, 0), 0);
+        assertTrue(cursor.next());
+        RecordHeaders headers = new RecordHeaders();
+        any.append(headers, cursor);
+        assertTrue(guard.fromHub(headers));
+    }
+
     private static List<String> seen(PassedOrigins known, long id) {
         BatchCursor cursor = new BatchCursor();
         cursor.open(batch(id, 10, 0, 0), 0);

@@ -61,6 +61,8 @@ final class SourceLog implements SourceConsumer.Consumers {
     IntSupplier atOnce = () -> 500;
     /** How many fetches it has answered, as consumers count them. */
     double answers;
+    /** How what its consumers fetch is read, if not as records. */
+    Fetched fetched;
     /** Counted down when a consumer is polled that waits until it is woken. */
     CountDownLatch waiting;
 
@@ -128,7 +130,7 @@ final class SourceLog implements SourceConsumer.Consumers {
     @Override
     public Fetched reader(Consumer<byte[], byte[]> consumer) {
         assertSame(reader(), consumer);
-        return new Fetched.Objects();
+        return fetched == null ? new Fetched.Objects() : fetched;
     }
 
     /** The consumer that was made last. */

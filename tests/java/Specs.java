@@ -1,6 +1,7 @@
 package aggregator.connector;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Map;
 
@@ -71,6 +72,16 @@ final class Specs {
         lane.putObject("numbered").put("enable.idempotence", "false");
         ObjectNode route = (ObjectNode) lane.get("routes").get(0);
         route.put("batch_bytes", batchBytes).set("limits", json("{" + limits + "}"));
+        return new TaskSpec(lane, 1, 0);
+    }
+
+    /** A task of cluster "eu" to a hub that wants nothing that has an origin. */
+    static TaskSpec withAnyOrigin(String part) {
+        String own =
+            "'cluster_id': 'an-id', 'plain': true, 'consumer': {}, 'tasks': [[0]], 'partitions':"
+            + " [{'route': 0, " + part + "}]}";
+        ObjectNode lane = (ObjectNode) lane("key", own);
+        ((ArrayNode) lane.get("origin").get("hub_names")).add("*");
         return new TaskSpec(lane, 1, 0);
     }
 

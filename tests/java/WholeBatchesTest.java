@@ -6,11 +6,16 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Random;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.compress.Compression;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.kafka.common.record.CompressionType;
 import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.RecordBatch;
 import org.apache.kafka.common.record.SimpleRecord;
@@ -127,9 +132,41 @@ class WholeBatchesTest {
     }
 
     @Test
-    void aPartitionThatTheHubIsASourceOfGoesByRecordsForGood() {
+    void whatOthersHaveCopiedGoesByRecordsWhicheverItsCodecAndItsForm() {
+        for (CompressionType codec : CompressionType.values()) {
+            for (long producer : new long[] {-1, 9}) {
+                for (String name : new String[] {"origin", "origin.cluster"}) {
+                    assertFalse(begun("", FROM_0).takes(ORDERS, from(producer, codec, name), 0));
+                }
+                WholeBatches rule = begun("", FROM_0);
+                assertTrue(rule.takes(ORDERS, from(producer, codec, "origins"), 0), codec.name);
+            }
+        }
+    }
+
+    @Test
+    void aProducerOfWhichABatchWasLookedAtIsKnown() {
         WholeBatches rule = begun("", FROM_0);
-        rule.bar(0);
+        assertTrue(rule.takes(ORDERS, from(8, CompressionType.NONE, "own"), 0));
+        assertTrue(rule.takes(ORDERS, from(8, CompressionType.NONE, "origin"), 0));
+        assertFalse(rule.takes(ORDERS, from(9, CompressionType.NONE, "origin"), 0));
+    }
+
+    @Test
+    void aBatchThatCannotBeReadGoesByRecords() {
+        WholeBatches rule = begun("", FROM_0);
+        BatchHead damaged = from(-1, CompressionType.ZSTD, "own");
+        Arrays.fill(
+            damaged.bytes().array(), BatchFormat.RECORDS_AT, damaged.bytes().limit(), (byte) 7);
+        assertFalse(rule.takes(ORDERS, damaged, 0));
+    }
+
+    @Test
+    void aPartitionWhoseBatchesDoNotShowThatTheHubIsASourceOfItGoesByRecordsForGood() {
+        WholeBatches rule = begun("", FROM_0);
+        rule.bar(0, from(9, CompressionType.LZ4, "origin"));
+        assertTrue(takes(rule, 200), "the batch shows it");
+        rule.bar(0, head(200));
         now += LONG_NANOS;
         assertFalse(takes(rule, 100));
         assertFalse(takes(rule, 200));
@@ -141,7 +178,7 @@ class WholeBatchesTest {
         now += 2 * LONG_NANOS;
         assertFalse(takes(rule, 0));
         assertFalse(takes(rule, 100));
-        rule.bar(0);
+        rule.bar(0, head(100));
     }
 
     @Test
@@ -210,6 +247,25 @@ class WholeBatchesTest {
 
     private static BatchHead head(long first) {
         return BatchHead.of(records(first, 1_000, TimestampType.CREATE_TIME, 0));
+    }
+
+    /** A batch of a producer, -1 for none, whose records have a header of this name. */
+    private static BatchHead from(long producer, CompressionType codec, String name) {
+        Header[] headers = {
+            new RecordHeader("of its own", null),
+            new RecordHeader(name, "us/o/0/1".getBytes(StandardCharsets.UTF_8))};
+        byte[] noise = new byte[COUNT * 100];
+        new Random(5).nextBytes(noise);
+        SimpleRecord[] all = new SimpleRecord[COUNT];
+        for (int i = 0; i < COUNT; i++) {
+            byte[] value = Arrays.copyOfRange(noise, i * 100, i * 100 + 100);
+            all[i] = new SimpleRecord(1_000, null, value, headers);
+        }
+        Compression how = Compression.of(codec).build();
+        return BatchHead.of((producer < 0 ? MemoryRecords.withRecords(100, how, all)
+                                          : MemoryRecords.withIdempotentRecords(
+                                                100, how, producer, (short) 0, 0, -1, all))
+                                .buffer());
     }
 
     /** More than three requests are worth. */

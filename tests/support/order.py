@@ -19,6 +19,7 @@ ORDER = (
     "test_backfill.py",
     "test_gaps.py",
     "test_whole_batches.py",
+    "test_batches_fail_over.py",
     "test_verify.py",
     "test_dashboard.py",
     "test_connector.py",

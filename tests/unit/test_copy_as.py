@@ -15,9 +15,8 @@ from aggregator.config.schema import Config
 from aggregator.datapath.connector.hub_origins import parse_run
 from aggregator.datapath.spark.ranges import known_origins
 from aggregator.features.delta_sink.land_batch import HubReader
-from aggregator.features.failover.failover import FailoverRules, fail_over
 from aggregator.features.groups.batch_scan import take_run
-from aggregator.model.errors import AggregatorError, ConfigError, RefusedError
+from aggregator.model.errors import AggregatorError, ConfigError
 from aggregator.model.values import (
     ClusterFacts,
     Discovery,
@@ -123,12 +122,6 @@ def test_one_hub_topic_may_have_batches_and_one_records() -> None:
     assert only.has_batches
     but = config_of({**WANTED, "overrides": {"a": {"copy_as": "records", "partition_by": "key"}}})
     assert but.topics.rules_for("a").copy_as == "records"
-
-
-def test_a_failover_whose_way_back_goes_by_origins_in_headers_is_refused(tmp_path: Path) -> None:
-    config = config_of(WANTED, checkpoint={"path": str(tmp_path)})
-    with pytest.raises(RefusedError, match="a failover or failback is refused"):
-        fail_over(config, "eu", FailoverRules(), lambda *_: None, lambda _: None)
 
 
 def test_the_origins_that_a_reader_may_find_are_of_all_partitions_up_to_the_last() -> None:

@@ -97,6 +97,14 @@ def test_what_came_from_a_source_is_known_and_stays() -> None:
     assert set(made.sources) == {"central"}
 
 
+def test_what_batches_have_brought_goes_back_record_by_record() -> None:
+    text = TEXT.replace("topics: {rename", "topics: {copy_as: batches, rename")
+    text = text.replace('"${cluster}.${topic}"', '"${cluster}.${topic}", partition_by: cluster')
+    _, made = back_of([route("a", "a"), route("b", "b", partition_by="source_partition")], text)
+    assert not made.topics.has_batches
+    assert made.hub.known_as == [ANY_ORIGIN]
+
+
 @given(st.dictionaries(topics, st.sampled_from(["eu.{}", "{}", "all-{}"]), max_size=6))
 @examples(100)
 def test_each_topic_gets_its_old_name(names: dict[str, str]) -> None:

@@ -1,8 +1,15 @@
 package aggregator.connector;
 
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.Optional;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.record.MemoryRecords;
+import org.apache.kafka.common.record.Record;
 import org.apache.kafka.common.record.RecordBatch;
+import org.apache.kafka.common.utils.BufferSupplier;
+import org.apache.kafka.common.utils.CloseableIterator;
 import org.apache.spark.sql.catalyst.expressions.XXH64;
 import org.apache.spark.unsafe.Platform;
 
@@ -41,6 +48,26 @@ record BatchHead(ByteBuffer bytes, long first, long last, int count, long newest
         return PassedOrigin.offset(
             bytes.getShort(at + BatchFormat.PRODUCER_EPOCH_AT),
             bytes.getInt(at + BatchFormat.SEQUENCE_AT));
+    }
+
+    /**
+     * Whether its first record has a header with one of these names. Only as much is unpacked as
+     * that takes. True where it cannot be read.
+     */
+    boolean firstHasHeader(byte[][] names, BufferSupplier buffers) {
+        RecordBatch batch = MemoryRecords.readableRecords(bytes.duplicate()).firstBatch();
+        try (CloseableIterator<Record> records = batch.streamingIterator(buffers)) {
+            for (Header each : records.next().headers()) {
+                byte[] own = each.key().getBytes(StandardCharsets.UTF_8);
+                if (Arrays.stream(names).anyMatch(name -> Arrays.equals(name, own))) {
+                    return true;
+                }
+            }
+            return false;
+        } catch (RuntimeException damaged) {
+            // Read record by record, it says what is wrong.
+            return true;
+        }
     }
 
     int size() {

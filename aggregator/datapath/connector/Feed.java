@@ -76,6 +76,8 @@ final class Feed implements SourceConsumer.Reading {
     long polledAtMs;
     /** Records that were left out because the hub holds them. */
     long skipped;
+    /** Records that were left out with their batches, as these have an origin. */
+    long looped;
     /** Bytes of keys and values that were read, of what was left out as well. */
     long bytes;
     private long bytesAtPoll;
@@ -121,7 +123,9 @@ final class Feed implements SourceConsumer.Reading {
                 continue;
             }
             bytes += fetched.size();
-            if (own.skip.contains(offset)) {
+            if (fetched.isForeign()) {
+                leaveOut(at);
+            } else if (own.skip.contains(offset)) {
                 Failpoint.pass("task-skip");
                 pass(at);
                 skipped++;
@@ -200,6 +204,11 @@ final class Feed implements SourceConsumer.Reading {
         return isHandedOut ? fetched.whole() : null;
     }
 
+    /** The batch of what was read last; null where that cannot be seen. */
+    BatchHead batch() {
+        return fetched.batch();
+    }
+
     /** From now on batches that this rule takes are handed out whole. */
     void pass(Passing rule) {
         passing = rule;
@@ -227,6 +236,14 @@ final class Feed implements SourceConsumer.Reading {
     private void pass(int at) {
         positions[at] = fetched.last() + 1;
         epochs.set(at, fetched.leaderEpoch());
+    }
+
+    /** Leaves out a whole batch, up to where its partition is read. */
+    private void leaveOut(int at) {
+        long from = Math.max(positions[at], fetched.offset());
+        pass(at);
+        positions[at] = Math.min(positions[at], spec.parts.get(at).until);
+        looped += Math.min(fetched.batch().count(), positions[at] - from);
     }
 
     private void release() {

@@ -40,6 +40,16 @@ abstract class Fetched {
         return null;
     }
 
+    /** Whether it is a whole batch of a source of this cluster, copied as it is, and unwanted. */
+    boolean isForeign() {
+        return false;
+    }
+
+    /** The batch that it is, or that its record lies in; null where records are objects. */
+    BatchHead batch() {
+        return null;
+    }
+
     /** From now on it is a whole batch where this rule takes one. */
     abstract void pass(Passing rule);
 
@@ -153,21 +163,30 @@ abstract class Fetched {
         private final BatchCursor cursor = new BatchCursor();
         /** Null where the origins of passed batches are not wanted. */
         private final PassedOrigins origins;
+        /** Whether passed batches are not wanted at all. */
+        private final boolean leavesPassed;
         private Passing passing = (of, batch, from) -> false;
         private TopicPartition partition;
         private BatchHead whole;
+        private BatchHead head;
         private long damagedAt = -1;
         private boolean isReady;
         private long number;
 
-        Bytes(BatchCollector collector) {
-            this(collector, null);
+        /** With `leavesPassed` batches that were passed are foreign. */
+        Bytes(BatchCollector collector, boolean leavesPassed) {
+            this(collector, null, leavesPassed);
         }
 
         /** Records of batches that were passed have the origin that these know. */
         Bytes(BatchCollector collector, PassedOrigins origins) {
+            this(collector, origins, false);
+        }
+
+        private Bytes(BatchCollector collector, PassedOrigins origins, boolean leavesPassed) {
             this.collector = collector;
             this.origins = origins;
+            this.leavesPassed = leavesPassed;
         }
 
         @Override
@@ -209,8 +228,8 @@ abstract class Fetched {
                 return false;
             }
             partition = batch.partition();
-            BatchHead head = BatchHead.of(batch.bytes());
-            if (passing.takes(partition, head, batch.from())) {
+            head = BatchHead.of(batch.bytes());
+            if (isLeft(head) || passing.takes(partition, head, batch.from())) {
                 whole = head;
                 damagedAt = head.first();
                 return true;
@@ -226,6 +245,10 @@ abstract class Fetched {
             }
             cursor.offset = damagedAt - 1;
             return true;
+        }
+
+        private boolean isLeft(BatchHead batch) {
+            return leavesPassed && PassedOrigin.isPassed(batch.producerId());
         }
 
         private KafkaException damaged(RuntimeException why, long at) {
@@ -260,6 +283,16 @@ abstract class Fetched {
         @Override
         BatchHead whole() {
             return whole;
+        }
+
+        @Override
+        boolean isForeign() {
+            return whole != null && isLeft(whole);
+        }
+
+        @Override
+        BatchHead batch() {
+            return head;
         }
 
         @Override

@@ -64,7 +64,7 @@ final class LaneTask {
     private LaneTask(TaskSpec spec, long[] positions) {
         this.spec = spec;
         objects = spec.objects.isEmpty() ? KafkaShape.misfit() : spec.objects;
-        TaskClients clients = new TaskClients(spec, objects.isEmpty());
+        TaskClients clients = new TaskClients(spec, objects.isEmpty(), KafkaShape.misfit());
         feed = new Feed(spec, positions, clients);
         points = new Points(positions, feed.states, spec.placeTopics.size(), spec.snapshot, now());
         hub = new HubWriter(spec, clients::producer, feed::wake, now());

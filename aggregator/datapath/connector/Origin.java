@@ -32,7 +32,8 @@ final class Origin implements Serializable {
     private final String compact;
     private final String cluster;
     private final Set<String> hubNames = new HashSet<>();
-    private final boolean anyOrigin;
+    /** Whether nothing is wanted that has an origin, whatever it names. */
+    final boolean anyOrigin;
 
     Origin(JsonNode json, String cluster) {
         json.get("names").forEach(n -> names.add(n.asText()));

@@ -17,18 +17,25 @@ final class PassedOrigins {
     private static final byte[] SEVERAL = {};
     /** What all headers of a note about a quarantined record begin with; it has no origin. */
     private static final String NOTE = "quarantine.";
+    /** What records of source partitions that are not known get, if any: it names none. */
+    private static final byte[] ANY = OriginText.place("?", "?", 0);
 
     private final String header;
     private final Map<Long, byte[]> places = new HashMap<>();
+    private boolean isAny;
 
     /** `header`: the name of the one header with an origin. */
     PassedOrigins(String header) {
         this.header = header;
     }
 
-    /** {"header": name, "topics": [[cluster, topic, partitions], ...]}. */
+    /**
+     * {"header": name, "topics": [[cluster, topic, partitions], ...], "any": true}; with `any`
+     * records of others get an origin, too, which says only that they have one.
+     */
     static PassedOrigins of(JsonNode json) {
         PassedOrigins made = new PassedOrigins(json.get("header").asText());
+        made.isAny = json.path("any").asBoolean();
         for (JsonNode each : json.get("topics")) {
             for (int partition = 0; partition < each.get(2).asInt(); partition++) {
                 made.know(each.get(0).asText(), each.get(1).asText(), partition);
@@ -58,7 +65,8 @@ final class PassedOrigins {
         if (!PassedOrigin.isPassed(at.producerId)) {
             return;
         }
-        byte[] place = found(at.producerId);
+        byte[] known = found(at.producerId);
+        byte[] place = known == null && isAny ? ANY : known;
         if (place != null) {
             long first = PassedOrigin.offset(at.producerEpoch, at.sequence);
             headers.add(header, Origin.digits(place, first + at.offset - at.baseOffset));

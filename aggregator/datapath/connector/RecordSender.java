@@ -205,7 +205,7 @@ final class RecordSender {
         hub.throwFailure();
         if (spec.origin.fromHub(headers)) {
             counts.looped++;
-            wholes.bar(feed.part);
+            wholes.bar(feed.part, feed.batch());
             return;
         }
         TaskSpec.Route route = spec.parts.get(feed.part).route;

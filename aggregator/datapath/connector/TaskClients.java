@@ -17,8 +17,19 @@ final class TaskClients implements SourceConsumer.Consumers {
     private final boolean areBytes;
     private final SameCluster values;
 
-    /** `areBytes`: what the consumers fetch is read as bytes. */
-    TaskClients(TaskSpec spec, boolean areBytes) {
+    /**
+     * `areBytes`: what the consumers fetch is read as bytes. `misfit`: why batches cannot be
+     * reached, as {@link KafkaShape#misfit} says it. IllegalStateException where records that have
+     * an origin would not be known by it.
+     */
+    TaskClients(TaskSpec spec, boolean areBytes, String misfit) {
+        if (spec.origin.anyOrigin && !misfit.isEmpty()) {
+            throw new IllegalStateException(
+                "hub.known_as has '*', and batches of " + spec.cluster
+                + " that were copied as they are (topics.copy_as: batches), and so have an"
+                + " origin, cannot be distinguished: " + misfit
+                + ". Remove the other kafka-clients from the class path, as of spark.jars");
+        }
         this.spec = spec;
         this.areBytes = areBytes;
         values = new SameCluster(spec.clusterId);
@@ -41,11 +52,11 @@ final class TaskClients implements SourceConsumer.Consumers {
 
     @Override
     public Fetched reader(Consumer<byte[], byte[]> consumer) {
-        if (!areBytes) {
+        if (!areBytes && !spec.origin.anyOrigin) {
             return new Fetched.Objects();
         }
         try {
-            return new Fetched.Bytes(BatchCollector.into(consumer));
+            return new Fetched.Bytes(BatchCollector.into(consumer), spec.origin.anyOrigin);
         } catch (ReflectiveOperationException another) {
             throw new IllegalStateException(HubBatches.ANOTHER_CLIENT, another);
         }

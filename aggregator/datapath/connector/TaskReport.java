@@ -28,7 +28,7 @@ record TaskReport(TaskSpec spec, Feed feed, Points.Point point, TaskCounts count
         }
         json.put("error", feed.error()).put("read_bytes", feed.bytes);
         json.put("skipped", feed.skipped);
-        json.put("replayed", counts.replayed).put("looped", counts.looped);
+        json.put("replayed", counts.replayed).put("looped", counts.looped + feed.looped);
         json.set("age", counts.age.json());
         json.set("flight", counts.flight.json());
         return json;

@@ -1,14 +1,20 @@
 package aggregator.connector;
 
+import java.util.HashSet;
+import java.util.Set;
 import java.util.concurrent.ThreadLocalRandom;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.utils.BufferSupplier;
 
 /**
  * Which batches of a task's partitions go to the hub as they are, and by which producer ids.
  *
- * <p>One in a while goes record by record: so loops are noticed, and the hub's records say what the
- * ids mean. A run of an id ends where an offset is missing or went another way; as each costs the
- * hub's broker memory, batches behind it go record by record for a while.
+ * <p>A batch is of one producer, and one that copies, as an aggregation that brings back what was
+ * written at the hub, gives each record an origin. So where the first record has one, all go record
+ * by record, and those that come from the hub are left out. One batch in a while goes so in any
+ * case: so other loops are noticed, and the hub's records say what the ids mean. A run of an id
+ * ends where an offset is missing or went another way; as each costs the hub's broker memory,
+ * batches behind it go record by record for a while.
  *
  * <p>Used by the task's thread.
  */
@@ -24,11 +30,16 @@ final class WholeBatches implements Passing {
     private static final int MOST_SAVED = 16 * REQUEST_BYTES;
     static final long RECORDS_EVERY_NANOS = 60_000_000_000L;
     static final long RUN_EVERY_NANOS = 10_000_000_000L;
+    private static final int MOST_PRODUCERS = 1_000;
 
     /** What the task knows of a source partition. */
     private static final class Part {
         private final long name;
         private boolean isBarred;
+        /** Producers whose batches have no origins: a broker gives no id to a second one. */
+        private final Set<Long> natives = new HashSet<>();
+        /** Where the batch begins that was found with origins last. */
+        private long originsAt = -1;
         private int run;
         /** Behind the batch that was sent last. */
         private long next = -1;
@@ -65,12 +76,15 @@ final class WholeBatches implements Passing {
     private final Pace pace;
     private final Clock clock;
     private final Part[] parts;
+    private final byte[][] marks;
+    private final BufferSupplier buffers = BufferSupplier.create();
 
     WholeBatches(TaskSpec spec, Numbers numbers, Pace pace, Clock clock) {
         this.spec = spec;
         this.numbers = numbers;
         this.pace = pace;
         this.clock = clock;
+        marks = spec.origin.marks();
         parts = new Part[spec.parts.size()];
         for (int i = 0; i < parts.length; i++) {
             TaskSpec.Part part = spec.parts.get(i);
@@ -97,7 +111,29 @@ final class WholeBatches implements Passing {
             part.recordsAt = now + RECORDS_EVERY_NANOS;
             return false;
         }
-        return follows || now - part.runAt >= 0;
+        return (follows || now - part.runAt >= 0) && !hasOrigins(part, batch);
+    }
+
+    /** Whether its first record has an origin. One that cannot be read goes record by record. */
+    private boolean hasOrigins(Part part, BatchHead batch) {
+        if (batch.first() == part.originsAt) {
+            return true;
+        }
+        long producer = batch.producerId();
+        if (part.natives.contains(producer)) {
+            return false;
+        }
+        if (batch.firstHasHeader(marks, buffers)) {
+            part.originsAt = batch.first();
+            return true;
+        }
+        if (producer >= 0) {
+            if (part.natives.size() == MOST_PRODUCERS) {
+                part.natives.clear();
+            }
+            part.natives.add(producer);
+        }
+        return false;
     }
 
     private static boolean isSmall(BatchHead batch) {
@@ -124,10 +160,14 @@ final class WholeBatches implements Passing {
         return PassedOrigin.withRun(part.name, part.run);
     }
 
-    /** A record of it has come from the hub: only records show that, so none goes unseen. */
-    void bar(int at) {
-        if (parts[at] != null) {
-            parts[at].isBarred = true;
+    /**
+     * A record of a batch has come from the hub. Where the first record does not show that, only
+     * records do, so none goes unseen.
+     */
+    void bar(int at, BatchHead batch) {
+        Part part = parts[at];
+        if (part != null && (batch == null || !hasOrigins(part, batch))) {
+            part.isBarred = true;
         }
     }
 }

@@ -36,6 +36,15 @@ def known_origins(partitions: Iterable[SourcePartition]) -> dict[str, str]:
     return {"origins": json.dumps(origins_of_batches(partitions))}
 
 
+def any_origins() -> dict[str, str]:
+    """An option for reading a source that may be a hub: of whomever batches there are.
+
+    Records of batches that were copied as they are then have a header with an origin, which says
+    only that they have one.
+    """
+    return {"origins": json.dumps({**origins_of_batches(()), "any": True})}
+
+
 def read_ranges(
     spark: SparkSession,
     ranges: Mapping[TopicPartition, OffsetRange],

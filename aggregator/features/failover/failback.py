@@ -5,14 +5,16 @@ the failover, and nothing that came from a source. Each step is done once.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from aggregator.config.load import load_text
 from aggregator.config.render import dump
 from aggregator.config.schema import Config
+from aggregator.datapath.connector.hub_origins import ProcessOrigins
 from aggregator.features.failover.failover import (
     FailoverRules,
     SetPaused,
@@ -22,6 +24,7 @@ from aggregator.features.failover.failover import (
     wait_copied,
 )
 from aggregator.features.failover.failover_report import FailbackReport, StepRow, StepState
+from aggregator.features.groups.batch_scan import read_batch_scans
 from aggregator.features.groups.hub_scan import ScanLimits, read_scans
 from aggregator.features.positions.set_stopped import set_positions
 from aggregator.features.positions.targets import MoveRequest
@@ -30,7 +33,7 @@ from aggregator.kafka.discovery.hub_logs import read_logs
 from aggregator.kafka.discovery.prepare import plan_of_all, prepare
 from aggregator.model.errors import ClusterError, RefusedError
 from aggregator.model.events import EventSink
-from aggregator.model.values import TopicPartition
+from aggregator.model.values import Route, TopicPartition
 from aggregator.plan.failover import (
     Failover,
     NativeCount,
@@ -40,6 +43,7 @@ from aggregator.plan.failover import (
     to_bring_back,
     way_back,
 )
+from aggregator.store.checkpoint.checkpoint_table import stored_state
 from aggregator.store.controls import Controls
 from aggregator.store.failovers import Failovers
 from aggregator.store.state_store import StateStore
@@ -103,7 +107,7 @@ def fail_back(
     steps.append(_write(text, written, rules))
     brought = to_bring_back(noted, found.hub_id)
     starts = positions_back(lowest_ends(brought), back.topics)
-    before = _left_at_hub(config, starts)
+    before = _left_at_hub(config, starts, plan.routes)
     moves = None
     if starts and not rules.dry_run and written.file is not None:
         request = MoveRequest(source=config.name, to_offsets=starts, taken_over=True)
@@ -208,20 +212,26 @@ def _positions_step(
     return StepRow(step=step, state=state, detail=detail)
 
 
-def _left_at_hub(config: Config, starts: Mapping[str, Mapping[int, int]]) -> list[str]:
+def _left_at_hub(
+    config: Config, starts: Mapping[str, Mapping[int, int]], routes: Iterable[Route]
+) -> list[str]:
     """Notes on the hub's own records before the start of the failback, which leaves them out.
 
-    People decide about them, so this looks at the newest alone, and for a while.
+    People decide about them, so this looks at the newest alone, and for a while. Batches may have
+    been copied as they are, of the source partitions of `routes` and of the checkpoint.
     """
     timeout = config.supervision.connect_timeout
     places = {TopicPartition(t, n): at for t, own in starts.items() for n, at in own.items()}
+    known = {sp for it in routes for sp in it.source_partitions()}
+    known |= stored_state(config.checkpoint).entries.keys()
     try:
         with open_admin(config, HUB) as admin:
             logs = read_logs(admin, starts, timeout)
         most = max(COUNTED // max(1, len(places)), COUNTED_LEAST)
         counts = {tp: NativeCount(logs[tp], at, most) for tp, at in places.items() if tp in logs}
         deadline = time.monotonic() + COUNT_SECONDS
-        read_scans(config.hub, counts, ScanLimits(timeout, deadline))
+        in_batches = partial(read_batch_scans, ProcessOrigins, config.hub, known)
+        read_scans(config.hub, counts, ScanLimits(timeout, deadline), in_batches)
     except ClusterError as error:
         return [f"whether the hub holds more of its own, before its start, is not known: {error}"]
     found = {tp: it.found for tp, it in counts.items() if it.found}

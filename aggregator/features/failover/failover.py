@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from aggregator.config.copy_as import NO_ORIGINS
 from aggregator.config.schema import Config
 from aggregator.features.failover.failover_report import (
     FailoverReport,
@@ -150,8 +149,6 @@ def fail_over(
 
 def sighted(config: Config, alias: str) -> Sighted:
     """Ask the hub, which has to answer, and the source, which need not."""
-    if config.topics.has_batches:
-        raise RefusedError([NO_ORIGINS])
     discovery = discover(config, aliases=[HUB, alias])
     hub = hub_facts(discovery)
     failure = discovery.failed.get(alias)

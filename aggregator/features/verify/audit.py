@@ -22,7 +22,7 @@ from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.datapath.spark.lane import innermost
 from aggregator.datapath.spark.lane_settings import hub_names
-from aggregator.datapath.spark.ranges import known_origins
+from aggregator.datapath.spark.ranges import any_origins, known_origins
 from aggregator.datapath.spark.session import open_reader
 from aggregator.features.verify.audit_inputs import AuditLook, look
 from aggregator.features.verify.audit_report import Finding, VerifyReport
@@ -34,6 +34,7 @@ from aggregator.features.verify.job import JobResult, JobSettings, run_job, watc
 from aggregator.features.verify.schema_meaning import SchemaPairs
 from aggregator.model.alike import made_of
 from aggregator.model.errors import AggregatorError, ClusterError, RefusedError
+from aggregator.model.record_rules import ANY_ORIGIN
 
 _DAMAGED = re.compile(r"(\S+)-(\d+)@(\d+) (cannot be read: .*)")
 """So `RangeReader` says it."""
@@ -202,6 +203,9 @@ class _Comparison:
 def _settings(config: Config, request: VerifyRequest, seen: AuditLook, job: Job) -> JobSettings:
     own = {window.partition for window in job.windows}
     elsewhere = {window.partition for window in seen.windows} - own
+    names = hub_names(config, seen.plan)
+    # Else it would take records for missing that have an origin, and are not copied back.
+    origins = any_origins() if ANY_ORIGIN in names else {}
     return made_of(
         JobSettings,
         seen,
@@ -213,10 +217,13 @@ def _settings(config: Config, request: VerifyRequest, seen: AuditLook, job: Job)
             **known_origins(seen.known),
         },
         source_options={
-            alias: {f"kafka.{k}": v for k, v in jvm_settings(source, "consumer").items()}
+            alias: {
+                **{f"kafka.{k}": v for k, v in jvm_settings(source, "consumer").items()},
+                **origins,
+            }
             for alias, source in config.sources.items()
         },
-        hub_names=hub_names(config, seen.plan),
+        hub_names=names,
         others=Others(seen.known - own - elsewhere, elsewhere, seen.unreachable),
         lost=tuple(seen.lost),
         accounted=(*seen.accounted, *request.accounted),
