@@ -16,8 +16,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from aggregator import __version__
-from aggregator.datapath.jars import jars, java_command
+from aggregator.datapath.jars import cache_folder, jars, java_command, spark_java_home
 from aggregator.datapath.jars.lockfile import jars_of
+from aggregator.datapath.spark.class_archive import class_archive
+from aggregator.datapath.spark.jvm import spark_jars
 from aggregator.model.errors import AggregatorError
 from bench.files import RAW, new_files, write
 from bench.measure import OURS, THEIRS, Run
@@ -51,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         works = chosen(given.works, **{name: getattr(given, name) for name in OPTIONS})
         for name in ("broker", "spark", "mirror"):
             jars(name, progress=progress)
+        # Part of an installation, as the jars are: no run pays for it.
+        class_archive(cache_folder(), spark_java_home(), spark_jars(None, progress), progress)
         paths = new_files(given.out, given.raw, datetime.now(UTC).date().isoformat())
         for run in run_works(works, progress):
             runs.append(run)
