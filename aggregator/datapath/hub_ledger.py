@@ -62,6 +62,13 @@ class HubTail:
             kept = {tp: end for tp, end in known.ends.items() if tp.topic not in topics}
             self._snapshots[self.number] = HubSnapshot(known.taken_ms, kept)
 
+    def lower(self, cuts: Ends) -> None:
+        """These partitions were cut off: ends beyond that say nothing of what comes now."""
+        known = self.newest
+        self.number += 1
+        ends = {tp: min(end, cuts.get(tp, end)) for tp, end in known.ends.items()}
+        self._snapshots[self.number] = HubSnapshot(known.taken_ms, ends)
+
     def heard(self, tasks: Iterable[TaskReport], now_ms: int) -> None:
         """Tasks have reported how far the hub is; a new snapshot when that is news."""
         known, ends = self.newest.ends, dict[TopicPartition, int]()

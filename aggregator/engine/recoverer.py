@@ -31,9 +31,13 @@ from aggregator.plan.plan import Plan
 from aggregator.plan.positions.gaps import GapRecord, gap_id, is_new
 from aggregator.plan.positions.hub_losses import (
     Held,
+    cuts_of,
     has_all,
+    least_cuts,
+    limited,
     lost_topics,
     merged,
+    plan_cuts,
     plan_unknown,
     renewed_topics,
 )
@@ -147,8 +151,11 @@ class Recovery:
         earlier = self._earlier(begin, command.look.plan, config)
         own = self._observer.state.own_hub_ends(begin)
         needs = needed_topics(command.look.plan.routes, begin, own, earlier)
+        known = self._observer.hub_ends
         reader, timeout = hub_reader_settings(config.hub), config.supervision.connect_timeout
         hub = self._hub_logs(frozenset(needs.values()), reader, timeout, alone=command.alone)
+        if cuts := plan_cuts(known, {tp: log.latest for tp, log in hub.logs.items()}):
+            self._observer.cut_off(cuts)
         found: Recovered | None = None
         while found is None:
             waiting = {
@@ -236,13 +243,14 @@ class Recovery:
         if not lost:
             return {}
         state, place, hub_id = self._observer.state, config.checkpoint, plan.hub.cluster_id
-        hub_ids = plan.hub_ids
+        hub_ids, cuts = plan.hub_ids, self._cuts(lost, config)
+        limits = limited(hub_logs, cuts)
 
         def own(sp: SourcePartition, bound: ProvenBound, logs: HubLogs) -> Ends:
             return fitting(bound, hub_id, logs, hub_ids, renewed.get(sp, ())).hub_ends
 
         def holds(sp: SourcePartition, bound: ProvenBound) -> bool:
-            return has_all(own(sp, bound, {}), lost[sp], hub_logs)
+            return has_all(own(sp, bound, {}), lost[sp], limits)
 
         past = Past(place.path, place.storage_options, {sp: state.entries[sp].log for sp in lost})
         targets = {sp: begin[sp] for sp in lost}
@@ -253,18 +261,35 @@ class Recovery:
         offsets = sum(at - back[sp] for sp, at in targets.items())
         words = (
             f"the hub holds less in {', '.join(topics)} than was copied (restored from a backup, "
-            f"or created again): {len(lost)} partitions are set back by {offsets} offsets, and "
-            "what it lacks of these is copied again"
+            f"created again, or cut off): {len(lost)} partitions are set back by {offsets} "
+            "offsets, and what it lacks of these is copied again"
         )
         self._emit(Event("hub_lost", words, {"partitions": len(lost), "offsets": offsets}))
         return {
             sp: Held(
                 at,
-                own(sp, bounds[sp], hub_logs),
+                own(sp, bounds[sp].after_cuts(cuts), hub_logs),
                 unknown=sp not in proven and not past.is_whole,
             )
             for sp, at in back.items()
         }
+
+    def _cuts(
+        self, lost: Mapping[SourcePartition, frozenset[str]], config: Config
+    ) -> dict[TopicPartition, int]:
+        """From where on the log of hub partitions that were cut off is another one than it was.
+
+        It is known that one was cut off at an offset or before: so it was where the leader began to
+        write that wrote there. Raises UnreadError where it does not say so.
+        """
+        cuts = cuts_of(self._observer.state.own_hub_ids(), lost)
+        if not cuts:
+            return {}
+        reader, timeout = hub_reader_settings(config.hub), config.supervision.connect_timeout
+        starts = self._connector.log_starts(cuts, reader, timeout)
+        if late := {tp.topic for tp in cuts if starts.get(tp, 0) is None}:
+            raise UnreadError(dict.fromkeys(late, "its leaders do not say since when they lead"))
+        return least_cuts(cuts, {tp: at for tp, at in starts.items() if at is not None})
 
     def _earlier(self, begin: Positions, plan: Plan, config: Config) -> dict[TopicPartition, int]:
         """Bounds in hub topics of before the config was changed, where the hub still has them."""

@@ -60,7 +60,8 @@ class Lanes:
         skips = {sp: hole.skip for sp, hole in start.holes.items()}
         older = {sp: hole.ends for sp, hole in start.holes.items()}
         failpoint("before-begin")
-        snapshot = self._observer.begin(name, self._generation, start.positions, older)
+        into = {topic for route in start.routes for topic in route.hub_topics}
+        snapshot = self._observer.begin(name, self._generation, start.positions, older, into)
         failpoint("after-begin")
         query = LaneQuery.start(
             self.spark,

@@ -10,9 +10,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.BitSet;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Future;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.MockProducer;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -20,6 +23,7 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.InvalidTimestampException;
 import org.apache.kafka.common.errors.NetworkException;
@@ -28,6 +32,7 @@ import org.apache.kafka.common.errors.NotEnoughReplicasException;
 import org.apache.kafka.common.errors.OutOfOrderSequenceException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 class HubWriterTest {
@@ -37,7 +42,7 @@ class HubWriterTest {
     private static final int BYTES = 1_000;
 
     /** A producer whose answers the test gives, and whose numbers it says. */
-    private static final class Mock extends MockProducer<byte[], byte[]> {
+    private final class Mock extends MockProducer<byte[], byte[]> {
         private final AtomicInteger interrupts = new AtomicInteger();
         private long retried;
         private long free = BUFFER;
@@ -64,6 +69,15 @@ class HubWriterTest {
         }
 
         @Override
+        public synchronized Future<RecordMetadata> send(
+            ProducerRecord<byte[], byte[]> record, Callback sent) {
+            return super.send(record, (metadata, error) -> {
+                boolean isNew = error == null;
+                sent.onCompletion(isNew ? append(record.partition()) : metadata, error);
+            });
+        }
+
+        @Override
         public void close(Duration timeout) {
             if (interrupts.getAndDecrement() > 0) {
                 throw new InterruptException("while it waits for its thread");
@@ -82,6 +96,8 @@ class HubWriterTest {
         }
     }
 
+    /** The next offset of each hub partition, below 0 where the hub does not tell it. */
+    private final Map<Integer, Long> ends = new HashMap<>();
     private Mock usual = new Mock();
     private Mock numbered = new Mock();
     private Mock careful = new Mock();
@@ -103,6 +119,17 @@ class HubWriterTest {
             usual = new Mock();
         }
         return usual;
+    }
+
+    private RecordMetadata append(int partition) {
+        long at = ends.getOrDefault(partition, 0L);
+        ends.put(partition, at < 0 ? at : at + 1);
+        return new RecordMetadata(new TopicPartition("hub.orders", partition), at, 0, NOW, 0, 0);
+    }
+
+    @AfterEach
+    void forgetTheHub() {
+        HubReach.reset();
     }
 
     private static TaskSpec spec() {
@@ -136,7 +163,19 @@ class HubWriterTest {
         byte[] bytes = value.getBytes();
         ProducerRecord<byte[], byte[]> record =
             new ProducerRecord<>("hub.orders", place, timestamp, null, bytes);
-        HubWriter.Sent sent = new HubWriter.Sent() {
+        HubWriter.Sent sent = sent(value);
+        sent.parts.set(part);
+        HubWriter.Load load = new HubWriter.RecordLoad(record, BYTES);
+        writer.send(place, isNumbered ? new Numbered(load) : load, timestamp, sent);
+    }
+
+    private HubWriter.Sent sent(String value) {
+        return new HubWriter.Sent() {
+            @Override
+            int count() {
+                return 1;
+            }
+
             @Override
             void lost() {
                 lost.add(value);
@@ -147,9 +186,6 @@ class HubWriterTest {
                 arrived.add(value);
             }
         };
-        sent.parts.set(part);
-        HubWriter.Load load = new HubWriter.RecordLoad(record, BYTES);
-        writer.send(place, isNumbered ? new Numbered(load) : load, timestamp, sent);
     }
 
     /** A load as a batch that is copied as it is. */
@@ -602,6 +638,70 @@ class HubWriterTest {
         writer.look(NOW);
         assertTrue(writer.hasRoom(0));
         assertTrue(writer.takes(0, 300 * BYTES));
+    }
+
+    @Test
+    void whatArrivesBeforeWhatWasAcknowledgedShowsThatTheHubHasLostIt() {
+        send(0, "a");
+        usual.completeNext();
+        send(0, "b");
+        usual.completeNext();
+        ends.put(0, 1L);
+        send(0, "c");
+        send(0, "d");
+        usual.completeNext();
+        assertEquals(List.of("a", "b"), arrived);
+        assertInstanceOf(HubWriter.CutOff.class, writer.failure());
+        assertTrue(usual.closed());
+        assertEquals(List.of(new HubReach.Cut("hub.orders", 0, 1)), HubReach.take());
+        assertEquals(List.of(), HubReach.take());
+    }
+
+    @Test
+    void whatWasUnderWayAndFillsWhatIsLostIsNoticedByWhatWasHandedOverBeforeIt() {
+        send(0, "a");
+        usual.completeNext();
+        send(0, "b");
+        send(0, "c");
+        usual.completeNext();
+        ends.put(0, 1L);
+        usual.completeNext();
+        assertEquals(List.of("a", "b"), arrived);
+        assertInstanceOf(HubWriter.CutOff.class, writer.failure());
+    }
+
+    @Test
+    void whatHasArrivedFromAnotherTaskOfTheLaneIsLostForAllOfThem() {
+        HubReach.of("eu#2", "hub.orders", 0).acknowledged(7);
+        HubReach.of("eu#3", "hub.orders", 1).acknowledged(7);
+        send(0, "a");
+        usual.completeNext();
+        assertNull(writer.failure());
+        HubReach.of("eu#3", "hub.orders", 0).acknowledged(7);
+        send(0, "b");
+        usual.completeNext();
+        assertInstanceOf(HubWriter.CutOff.class, writer.failure());
+        // What comes next is of another log.
+        assertEquals(1, HubReach.of("eu#3", "hub.orders", 0).end());
+        HubReach.keep(List.of("eu#2"));
+        assertEquals(0, HubReach.of("eu#3", "hub.orders", 0).end());
+        assertEquals(7, HubReach.of("eu#2", "hub.orders", 0).end());
+    }
+
+    @Test
+    void aPlaceThatIsUnknownOrOneOfAnAnswerThatComesLateShowsNothing() {
+        HubPlace place = new HubPlace(HubReach.of("eu#3", "hub.orders", 0));
+        HubWriter.Sent first = sent("a");
+        HubWriter.Sent second = sent("b");
+        HubWriter.Sent third = sent("c");
+        place.gives(null, first, BYTES);
+        place.gives(null, second, BYTES);
+        // The new leader has both, the answer of the first is lost, and it is sent again.
+        assertFalse(place.isCutOff(second, 1));
+        assertFalse(place.isCutOff(first, 0));
+        place.gives(null, third, BYTES);
+        assertFalse(place.isCutOff(third, -1));
+        assertTrue(place.isCutOff(third, 1));
     }
 
     @Test

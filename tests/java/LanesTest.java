@@ -24,7 +24,9 @@ class LanesTest {
     }
 
     private static long mayThenSend() {
-        return Lanes.receive(new ReportPlugin.Report("1", List.of(), Map.of(), Map.of(), Map.of()))
+        return Lanes
+            .receive(
+                new ReportPlugin.Report("1", List.of(), Map.of(), Map.of(), Map.of(), List.of()))
             .sendMillis();
     }
 
@@ -63,7 +65,7 @@ class LanesTest {
     void forHowLongASourceHasAnsweredNothingIsOfTheTaskThatItAnsweredLast() {
         for (long ms : new long[] {90_000, 30_000, 60_000}) {
             Lanes.receive(new ReportPlugin.Report(
-                "1", List.of(), Map.of(), Map.of("eu", ms, "us", 0L), Map.of()));
+                "1", List.of(), Map.of(), Map.of("eu", ms, "us", 0L), Map.of(), List.of()));
         }
         var unheard = Json.parse(Lanes.reports(0)).get("unheard");
         assertEquals(30_000, unheard.get("eu").asLong(), 5_000);
@@ -74,7 +76,8 @@ class LanesTest {
     @Test
     void ofAnExecutorThatHasExitedNothingIsSentAnyMore() {
         String task = "eu#1@run-0-0";
-        Lanes.receive(new ReportPlugin.Report("1", List.of(task), Map.of(), Map.of(), Map.of()));
+        Lanes.receive(
+            new ReportPlugin.Report("1", List.of(task), Map.of(), Map.of(), Map.of(), List.of()));
         assertTrue(Lanes.isOpen("eu#1@run", LONG_MS));
         Lanes.gone("1");
         assertEquals(false, Lanes.isOpen("eu#1@run", LONG_MS));
@@ -115,6 +118,19 @@ class LanesTest {
 
     private static void ends(String task, long... values) {
         var changed = Map.of(task, Map.of("orders/0", values));
-        Lanes.receive(new ReportPlugin.Report("1", List.of(task), Map.of(), Map.of(), changed));
+        Lanes.receive(
+            new ReportPlugin.Report("1", List.of(task), Map.of(), Map.of(), changed, List.of()));
+    }
+
+    @Test
+    void whatWasCutOffIsReportedUntilItWasTaken() {
+        List<List<Object>> cuts = List.of(List.of("orders", 1, 7L), List.of("orders", 2, 9L));
+        Lanes.receive(new ReportPlugin.Report("1", List.of(), Map.of(), Map.of(), Map.of(), cuts));
+        for (int i = 0; i < 2; i++) {
+            var told = Json.parse(Lanes.reports(0)).get("cuts");
+            assertEquals("[[\"orders\",1,7],[\"orders\",2,9]]", told.toString());
+        }
+        long seq = Json.parse(Lanes.reports(0)).get("seq").asLong();
+        assertEquals("[]", Json.parse(Lanes.reports(seq)).get("cuts").toString());
     }
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -35,11 +36,11 @@ class World:
     def __init__(self, folder: Path) -> None:
         table = CheckpointTable.create(str(folder))
         table.claim_epoch("the test")
-        nobody = cast("Connector", None)
+        connector = cast("Connector", SimpleNamespace(take_cuts=dict))
         self.observer = Observer(
             table,
             self.read,
-            nobody,
+            connector,
             identity("T"),
             InForce(config_of()),
             3600.0,

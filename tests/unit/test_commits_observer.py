@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from aggregator.model.errors import CheckpointConflictError, CheckpointError, Cl
 from aggregator.model.events import Event
 from aggregator.model.values import Lane, Positions, SourcePartition, TopicPartition
 from aggregator.plan.health.suspects import Seen
+from aggregator.plan.positions.hub_losses import cuts_in
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.identity import Identity
 from aggregator.store.checkpoint.rows import Checkpoint
@@ -30,9 +32,10 @@ from support.reports import lane_report, task
 from support.sizes import largest
 
 EU0, EU1, EU2 = (SourcePartition("eu", "orders", number) for number in range(3))
-US0 = SourcePartition("us", "orders", 0)
+US0, US1 = (SourcePartition("us", "orders", number) for number in range(2))
 HUB0 = TopicPartition("orders", 0)
 INTERVAL = 10.0
+NO_CUTS: Mapping[int, int] = MappingProxyType({})
 
 
 class Query(LaneQuery):
@@ -68,8 +71,15 @@ class FakeConnector:
 
     number = 0
 
+    def __init__(self) -> None:
+        self.cuts: dict[TopicPartition, int] = {}
+
     def poll(self) -> None:
         pass
+
+    def take_cuts(self) -> dict[TopicPartition, int]:
+        taken, self.cuts = self.cuts, {}
+        return taken
 
     def snapshot(self, number: int) -> None:
         self.number = number
@@ -118,12 +128,13 @@ class World:
         positions: Positions | None = None,
         older: Mapping[SourcePartition, Mapping[TopicPartition, int]] | None = None,
         name: str = "eu",
+        into: str = "orders",
     ) -> tuple[Query, int]:
         """A lane that has begun when the hub ended there, and the number of that snapshot."""
         positions = positions or Positions({EU0: 0})
         query = Query(name, positions)
         self.hub.end = end
-        number = self.observer.begin(name, 1, positions, older)
+        number = self.observer.begin(name, 1, positions, older, {into})
         self.observer.watch(query)
         return query, number
 
@@ -495,6 +506,7 @@ def test_what_is_stuck_keeps_its_last_commit_with_the_bound_of_then(world: World
     query.tells(task({EU0: 30, EU1: 6}, point=3, snapshot=number, ends={HUB0: 300}, states=stuck))
     world.later()
     assert (world.bound(EU0), world.bound(EU1)) == (300, 100)
+    world.hub.end = 300
     world.observer.left(query, {EU1})
     assert world.state.entries[EU1] == before
     assert EU1 in world.state.unclean
@@ -564,6 +576,102 @@ def test_beside_another_writer_nothing_is_committed_any_more(world: World) -> No
     with pytest.raises(CheckpointConflictError):
         world.observer.finish(query, clean=True)
     assert world.read_again().positions == Positions({EU0: 0})
+
+
+def lost(world: World) -> dict[SourcePartition, dict[int, int]]:
+    """What commits say of the hub topic's partitions that were cut off."""
+    ids = world.read_again().own_hub_ids()
+    return {sp: cuts_in(it.get("orders", "")) for sp, it in ids.items()}
+
+
+def test_what_the_hub_has_lost_is_said_at_once_of_all_that_may_have_been_copied_there(
+    world: World,
+) -> None:
+    us, number = world.begun(end=40, positions=Positions({US0: 0}), name="us")
+    us.tells(task({US0: 3}, snapshot=number))
+    world.hub.end = 50
+    world.observer.finish(us, clean=True)
+    eu, number = world.begun(end=100, positions=Positions({EU0: 0, EU1: 0}))
+    other, _ = world.begun(end=100, positions=Positions({EU2: 0}), name="other")
+    elsewhere = Positions({US1: 7})
+    aside, _ = world.begun(end=100, positions=elsewhere, name="aside", into="logs")
+    aside.tells(task(elsewhere, snapshot=number))
+    eu.tells(task({EU0: 10, EU1: 4}, snapshot=number, ends={HUB0: 150}))
+    world.observer.tick()
+    # A report that came with it, and an answer to nothing that the hub still holds.
+    eu.tells(task({EU0: 12, EU1: 4}, point=2, snapshot=number, ends={HUB0: 170}))
+    world.connector.cuts = {HUB0: 60}
+    world.observer.tick()
+    assert world.read_again().positions == Positions({EU0: 12, EU1: 4, EU2: 0, US0: 3, US1: 7})
+    less = {0: 60}
+    assert lost(world) == {EU0: less, EU1: less, EU2: less, US0: {}, US1: less}
+    assert world.bound(EU0) == world.bound(EU2) == 60
+    assert world.state.entries[US0].snapshot.clean
+    # It stays so however they end, until the hub was read.
+    other.tells(task({EU2: 5}, snapshot=number, ends={HUB0: 170}))
+    aside.tells(task({US1: 8}, point=2, snapshot=number))
+    world.later()
+    world.hub.end = 90
+    world.observer.finish(eu, clean=False)
+    world.observer.finish(other, clean=True)
+    assert lost(world) == {EU0: less, EU1: less, EU2: less, US0: {}, US1: {}}
+    assert world.observer.hub_ends == {HUB0: 90}
+    world.observer.recovered(Positions({EU0: 8, EU1: 4, EU2: 1}))
+    assert lost(world) == dict.fromkeys((EU0, EU1, EU2, US0, US1), NO_CUTS)
+    # What begins then is of the hub as it is.
+    eu, number = world.begun(end=90, positions=Positions({EU0: 8}))
+    eu.tells(task({EU0: 9}, snapshot=number, ends={HUB0: 95}))
+    world.later()
+    assert (world.bound(EU0), lost(world)[EU0]) == (95, {})
+    told = [it.fields for it in world.events if it.kind == "hub_lost"]
+    assert told == [{"hub_partitions": 1}]
+
+
+def test_what_was_decided_before_the_hub_had_lost_something_is_not_begun(world: World) -> None:
+    world.begun(end=100, positions=Positions({US0: 0}), name="us")
+    world.connector.cuts = {HUB0: 60}
+    with pytest.raises(ClusterError, match="orders-0 has lost records that were acknowledged"):
+        world.begun(end=60)
+    assert lost(world) == {US0: {0: 60}}
+    world.begun(end=60)
+    assert lost(world) == {US0: {0: 60}, EU0: {}}
+
+
+def test_a_hub_that_ends_before_it_ended_has_lost_something(world: World) -> None:
+    query, number = world.begun(end=100)
+    query.tells(task({EU0: 10}, snapshot=number, ends={HUB0: 150}))
+    world.observer.tick()
+    world.hub.end = 149
+    world.later(observer.READ_SECONDS)
+    assert lost(world) == {EU0: {0: 149}}
+    # A lane that has begun, and does not run yet, is of before as well.
+    world.hub.end = 160
+    number = world.observer.begin("us", 1, Positions({US0: 0}), into={"orders"})
+    world.connector.cuts = {HUB0: 120}
+    world.observer.tick()
+    us = Query("us", Positions({US0: 0}))
+    world.observer.watch(us)
+    us.tells(task({US0: 7}, snapshot=number, ends={HUB0: 170}))
+    world.observer.tick()
+    assert lost(world) == {EU0: {0: 120}, US0: {0: 120}}
+    assert world.bound(US0) == 120
+
+
+def test_what_the_hub_has_lost_is_said_later_where_it_cannot_be_committed(world: World) -> None:
+    query, number = world.begun(end=100)
+    query.tells(task({EU0: 10}, snapshot=number, ends={HUB0: 150}))
+    world.begun(end=150, positions=Positions({US0: 0}), name="us")
+    world.connector.cuts = {HUB0: 60}
+    with pytest.MonkeyPatch.context() as patched:
+
+        def fail(*_: object) -> None:
+            raise CheckpointError("the disk is full")
+
+        patched.setattr(world.table, "append", fail)
+        world.observer.tick()
+        assert lost(world) == {EU0: {}, US0: {}}
+    world.observer.tick()
+    assert lost(world) == {EU0: {0: 60}, US0: {0: 60}}
 
 
 def test_an_error_that_nobody_foresaw_ends_the_thread_and_is_told(

@@ -270,3 +270,17 @@ def test_of_a_topic_that_was_created_again_no_earlier_end_bounds_anything() -> N
     # One that does not report its end yet is not known.
     tail.read(HubSnapshot(2, {other: 8}))
     assert tail.newest.ends == {other: 8}
+
+
+def test_no_end_beyond_where_a_partition_was_cut_off_bounds_what_comes_from_then_on() -> None:
+    tail, other = HubTail(), TopicPartition("payments", 0)
+    tail.read(HubSnapshot(1, {HUB: 100, other: 7}))
+    before = tail.number
+    tail.lower({HUB: 60, TopicPartition("absent", 0): 3})
+    assert tail.newest == HubSnapshot(1, {HUB: 60, other: 7})
+    # It does not report its end: the one of before is not what it keeps.
+    tail.read(HubSnapshot(2, {other: 8}))
+    assert tail.newest.ends == {HUB: 60, other: 8}
+    tail.lower({HUB: 80})
+    assert tail.newest.ends == {HUB: 60, other: 8}
+    assert before < tail.number

@@ -61,7 +61,7 @@ def told(**changed: Any) -> dict[str, Any]:
 
 def message(*tasks: dict[str, Any], **changed: Any) -> str:
     """What `Lanes.reports` renders, with these tasks."""
-    plain = {"seq": 1, "moves": 0, "over": [], "unheard": {}, "ends": []}
+    plain = {"seq": 1, "moves": 0, "over": [], "unheard": {}, "ends": [], "cuts": []}
     return json.dumps({**plain, "tasks": list(tasks), **changed})
 
 
@@ -78,7 +78,12 @@ def test_the_bounds_of_the_buckets_are_those_of_the_connector(tmp_path: Path) ->
 
 def test_without_news_there_is_only_the_number_to_ask_with() -> None:
     found = parse_reports(message(seq=42, unheard={"eu": 1500}, moves=3, over=["union#1@run"]))
-    assert found == (42, [], {"eu": 1.5}, [], 3, frozenset({"union#1@run"}))
+    assert found == (42, [], {"eu": 1.5}, [], 3, frozenset({"union#1@run"}), [])
+
+
+def test_hub_partitions_that_were_cut_off_as_they_are_told() -> None:
+    found = parse_reports(message(cuts=[["hub.orders", 2, 33], ["hub.orders", 2, 31]]))
+    assert found.cuts == [(TopicPartition("hub.orders", 2), at) for at in (33, 31)]
 
 
 def test_log_ends_that_have_changed_as_they_are_told() -> None:

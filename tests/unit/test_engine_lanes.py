@@ -95,6 +95,7 @@ class World:
         self.committed: list[tuple[str, bool]] = []
         self.left: list[tuple[str, frozenset[SourcePartition]]] = []
         self.begun: list[tuple[str, int, Positions, Mapping[SourcePartition, Any]]] = []
+        self.into: set[str] = set()
         self.failure: AggregatorError | None = None
         self.ticks = 0
         self.events: list[Event] = []
@@ -132,9 +133,15 @@ class World:
         return self.connector.orders.get(self.lanes._running[name].key, [])
 
     def begin(
-        self, name: str, generation: int, positions: Positions, older: Mapping[Any, Any]
+        self,
+        name: str,
+        generation: int,
+        positions: Positions,
+        older: Mapping[Any, Any],
+        into: Collection[str],
     ) -> int:
         self._maybe_fail()
+        self.into = set(into)
         self.begun.append((name, generation, positions, older))
         return 77
 
@@ -325,6 +332,7 @@ def test_a_lane_starts_when_its_start_is_committed_with_what_it_is_to_leave_out(
     start = Start(Lane("d", (first, second)), positions, (route("d"),), {first: hole})
     assert world.lanes.start(start, SETTINGS) == Started(1, "d#1")
     assert world.begun == [("d", 1, positions, {first: hole.ends})]
+    assert world.into == route("d").hub_topics
     assert asked == [(1, [positions], {first: hole.skip}, 77)]
     assert "d" in world.lanes.names
 

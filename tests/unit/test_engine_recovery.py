@@ -91,9 +91,16 @@ class World:
         self.unseen: dict[TopicPartition, int] = {}
         self.unread: dict[str, str] = {}
         """Where logs of the hub end at their leaders, when that is further than anybody sees."""
+        self.cuts: dict[TopicPartition, int] = {}
+        self.starts: dict[TopicPartition, int | None] = {}
+        """What tasks have found to be cut off, and where leaders began to write."""
         self.connector = SimpleNamespace(
+            take_cuts=self.take_cuts,
             read_tail=self.read_tail,
             log_ends=self.log_ends,
+            log_starts=lambda offsets, *_: {
+                tp: self.starts[tp] for tp in offsets if tp in self.starts
+            },
             read_samples=self.read_samples,
             cancel_tail=self.cancelled.set,
         )
@@ -123,6 +130,10 @@ class World:
         self.logs[HUB0] = OffsetRange(0, end)
 
     # The connector.
+
+    def take_cuts(self) -> dict[TopicPartition, int]:
+        taken, self.cuts = self.cuts, {}
+        return taken
 
     def log_ends(
         self, partitions: Iterable[TopicPartition], _settings: Mapping[str, str], _seconds: float
@@ -315,12 +326,47 @@ def test_what_the_hub_has_lost_is_copied_again_from_where_it_certainly_had_all(
     assert world.skips == {EU0: Skip([(16, 17)])}
     assert world.bound(EU0) == {HUB0: 30, HUB1: 5}
     told = [it for it in world.events if it.kind == "hub_lost"]
-    assert [it.fields for it in told] == [{"partitions": 1, "offsets": 13}]
-    assert "the hub holds less in orders" in told[0].message
-    # By its own commit it has lost no more; of the other partition nothing was looked for.
+    assert [it.fields for it in told] == [{"hub_partitions": 1}, {"partitions": 1, "offsets": 13}]
+    assert "the hub holds less in orders" in told[1].message
+    # By its own commit it has lost no more; that the other partition has is known from now on.
     world.recover(EU0)
-    assert len([it for it in world.events if it.kind == "hub_lost"]) == 1
-    assert world.observer.state.entries[EU1].snapshot.clean
+    assert len([it for it in world.events if it.kind == "hub_lost"]) == 2
+    other = world.observer.state.entries[EU1].snapshot
+    assert (other.clean, other.topic_ids) == (True, {"orders": "lost H1 0:33"})
+
+
+def test_what_was_cut_off_is_copied_again_though_the_hub_has_grown_since(world: World) -> None:
+    """From offset 33 on another leader has written; a task has noticed it at 36."""
+    world.logs[HUB1] = OffsetRange(0, 5)
+    for position, end in ((5, 20), (12, 30), (20, 35), (25, 50)):
+        world.grows_to(end)
+        world.observer.recovered(Positions({EU0: position, EU1: position}))
+    world.grows_to(70)
+    world.observer.cut_off({HUB0: 36})
+    world.starts = {HUB0: None}
+    world.recover(EU0)
+    assert world.recovered.waits == {"orders": "its leaders do not say since when they lead"}
+    assert world.asked == []
+    world.starts = {HUB0: 33}
+    world.recover(EU0, EU1)
+    (tail, _, _) = world.asked[-1]
+    assert tail.positions == {EU0: 12, EU1: 12}
+    assert tail.ranges == {HUB0: OffsetRange(30, 70)}
+    state = world.observer.state
+    assert state.own_hub_ids() == {sp: {"orders": "H1"} for sp in (EU0, EU1)}
+    assert world.bound(EU0) == {HUB0: 70, HUB1: 5}
+
+
+def test_a_recovery_that_has_read_before_the_hub_lost_something_counts_for_nothing(
+    world: World,
+) -> None:
+    world.crashed({EU0: 5})
+    world.found = {EU0: Skip([(5, 9)])}
+    world.cuts = {HUB0: 30}
+    with pytest.raises(ClusterError, match="orders-0 has lost records"):
+        world.recover(EU0)
+    assert world.observer.state.positions == {EU0: 5}
+    assert world.observer.state.own_hub_ids() == {EU0: {"orders": "lost H1 0:30"}}
 
 
 @pytest.mark.parametrize("trimmed", [False, True])

@@ -220,3 +220,33 @@ def test_how_much_the_hub_still_holds_is_proven_by_a_later_commit_of_a_life_or_i
     # What was set back is in another order.
     world.commit({ONE: 350}, lane=REWOUND)
     assert held(60) is None
+
+
+def test_what_was_set_back_by_a_recovery_is_proven_by_what_was_committed_since(
+    world: World,
+) -> None:
+    world.table._clock_ms = lambda: 1_000 * (world.table.load().seq + 1)
+
+    def held(end: int) -> dict[SourcePartition, int]:
+        everything = {ONE: 1_000, TWO: 1_000}
+        return world.past().held(everything, lambda _, it: it.hub_ends[HUB_PARTITION] <= end)
+
+    for at in (100, 200, 300, 400):  # commits 2 to 5
+        world.commit({ONE: at, TWO: at})
+    assert held(50) == {ONE: 300, TWO: 300}
+    world.commit({ONE: 150}, lane=REWOUND)
+    # What was below 300 may have come again, and later.
+    assert held(1_000) == {TWO: 300}
+    for at in (250, 350, 450):  # commits 7 to 9
+        world.commit({ONE: at})
+    assert [held(end) for end in (90, 80, 70)] == [
+        {ONE: 350, TWO: 300},
+        {ONE: 250, TWO: 300},
+        {TWO: 300},
+    ]
+    # To others an order counts that is gone.
+    assert world.past().tops({ONE: 200}) == {}
+    world.commit({ONE: 150}, lane=REWOUND, clean=True)
+    assert [held(end) for end in (100, 99)] == [{ONE: 150, TWO: 300}, {TWO: 300}]
+    world.commit({ONE: 100}, lane=SET)
+    assert held(1_000) == {TWO: 300}

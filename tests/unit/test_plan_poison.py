@@ -14,6 +14,7 @@ from aggregator.model.values import ClusterFacts, Discovery, Limits, PoisonRule,
 from aggregator.plan.actions import AlterConfigs, CreateTopic
 from aggregator.plan.plan import Plan, make_plan
 from aggregator.plan.topics.refused_records import (
+    CUT_OFF,
     NO_ANSWER,
     NOT_NEXT,
     STUCK,
@@ -271,6 +272,7 @@ def test_a_refusal_is_known_by_its_class(failure: str, refused: bool) -> None:
 def test_what_ended_to_have_the_hub_read_is_known_by_its_class() -> None:
     assert is_of_the_hub(f"{NO_ANSWER}: org.apache.kafka.common.errors.NetworkException: gone")
     assert is_of_the_hub(f"{STUCK}: hub partition orders-0 has not taken the same records")
+    assert is_of_the_hub(f"{CUT_OFF}: hub partition orders-0 has lost records")
     assert is_of_the_hub(f"{NOT_NEXT}: The broker received an out of order sequence number.")
     assert not is_of_the_hub("org.apache.kafka.common.errors.TimeoutException: Expiring")
     assert not is_refusal(f"{NO_ANSWER}: lost")

@@ -96,6 +96,11 @@ final class Delivery extends HubWriter.Sent {
     }
 
     @Override
+    int count() {
+        return count;
+    }
+
+    @Override
     void arrived(RecordMetadata metadata) {
         long now = DriverClock.now();
         counters.flight.add(now - polledAt, count);

@@ -48,17 +48,78 @@ public final class HubEnds {
      */
     public static String read(String spec) throws Exception {
         JsonNode json = Json.parse(spec);
+        List<TopicPartition> wanted = new ArrayList<>();
+        json.get("partitions").forEach(p -> wanted.add(partition(p)));
+        return text(answers(settings(json), wanted, until(json)));
+    }
+
+    /**
+     * Reads {"consumer": {...}, "partitions": [[topic, partition, offset], ...], "millis": n}.
+     * Answers [[topic, partition, start], ...]: the last offset up to that one from which on a
+     * leader has written in an epoch of its own; null where it does not answer in time, and without
+     * partitions whose leaders say of no epoch that it began so early. Throws as `read` does.
+     */
+    public static String starts(String spec) throws Exception {
+        JsonNode json = Json.parse(spec);
+        Map<String, String> settings = settings(json);
+        long until = until(json);
+        Map<TopicPartition, Long> offsets = new HashMap<>();
+        json.get("partitions").forEach(p -> offsets.put(partition(p), p.get(2).asLong()));
+        Map<TopicPartition, Long> found = new HashMap<>();
+        Map<TopicPartition, OffsetAndMetadata> asked = new HashMap<>();
+        beyond(settings, offsets.keySet(), found, until)
+            .forEach((tp, place) -> askBefore(asked, tp, place));
+        try (KafkaConsumer<byte[], byte[]> hub = HubReader.consumer(settings)) {
+            while (!asked.isEmpty()) {
+                Map<TopicPartition, Optional<OffsetAndMetadata>> answered =
+                    differences(hub, asked, until);
+                asked.keySet().forEach(tp -> {
+                    if (!answered.containsKey(tp)) {
+                        found.put(tp, null);
+                    }
+                });
+                asked.clear();
+                // Where an epoch ends, the next one begins.
+                answered.forEach((tp, end) -> end.ifPresent(it -> {
+                    if (it.offset() <= offsets.get(tp)) {
+                        found.put(tp, it.offset());
+                    } else {
+                        askBefore(asked, tp, it);
+                    }
+                }));
+            }
+        }
+        return text(found);
+    }
+
+    /** Asks for the end of the epoch before that of a place. */
+    private static void askBefore(
+        Map<TopicPartition, OffsetAndMetadata> asked, TopicPartition tp, OffsetAndMetadata place) {
+        place.leaderEpoch()
+            .filter(epoch -> epoch > 0)
+            .ifPresent(
+                epoch -> asked.put(tp, new OffsetAndMetadata(BEYOND, Optional.of(epoch - 1), "")));
+    }
+
+    private static Map<String, String> settings(JsonNode json) {
         Map<String, String> settings = new HashMap<>();
         json.get("consumer")
             .properties()
             .forEach(e -> settings.put(e.getKey(), e.getValue().asText()));
-        long until = System.nanoTime() + json.get("millis").asLong() * 1_000_000L;
-        List<TopicPartition> wanted = new ArrayList<>();
-        json.get("partitions")
-            .forEach(p -> wanted.add(new TopicPartition(p.get(0).asText(), p.get(1).asInt())));
+        return settings;
+    }
+
+    private static long until(JsonNode json) {
+        return System.nanoTime() + json.get("millis").asLong() * 1_000_000L;
+    }
+
+    private static TopicPartition partition(JsonNode json) {
+        return new TopicPartition(json.get(0).asText(), json.get(1).asInt());
+    }
+
+    private static String text(Map<TopicPartition, Long> found) {
         ArrayNode answer = JsonNodeFactory.instance.arrayNode();
-        answers(settings, wanted, until)
-            .forEach((tp, end) -> answer.addArray().add(tp.topic()).add(tp.partition()).add(end));
+        found.forEach((tp, at) -> answer.addArray().add(tp.topic()).add(tp.partition()).add(at));
         return answer.toString();
     }
 
@@ -140,34 +201,52 @@ public final class HubEnds {
         Map<String, String> settings, Map<TopicPartition, OffsetAndMetadata> beyond, long until) {
         Map<TopicPartition, Long> ends = new HashMap<>();
         try (KafkaConsumer<byte[], byte[]> hub = HubReader.consumer(settings)) {
-            long limit = until;
-            while (!beyond.isEmpty() && System.nanoTime() < limit) {
-                hub.assign(beyond.keySet());
-                // Again for those that are left: a broker's answer is reported once.
-                beyond.forEach(hub::seek);
-                Map<TopicPartition, Optional<Long>> answered = answersOf(hub, limit);
-                answered.forEach((tp, end) -> end.ifPresent(it -> ends.put(tp, it)));
-                beyond.keySet().removeAll(answered.keySet());
-                limit = answered.isEmpty() ? limit : later(until);
-            }
+            Map<TopicPartition, Optional<OffsetAndMetadata>> found =
+                differences(hub, beyond, until);
+            beyond.keySet()
+                .stream()
+                .filter(tp -> !found.containsKey(tp))
+                .forEach(tp -> ends.put(tp, null));
+            found.forEach((tp, end) -> end.ifPresent(it -> ends.put(tp, it.offset())));
         }
-        beyond.keySet().forEach(tp -> ends.put(tp, null));
         return ends;
     }
 
+    /**
+     * What leaders say to one that claims to be at these places: where the epoch of the place ends
+     * with them, and which one it is; nothing where they know none. Without those that are late.
+     */
+    private static Map<TopicPartition, Optional<OffsetAndMetadata>> differences(
+        KafkaConsumer<byte[], byte[]> hub,
+        Map<TopicPartition, OffsetAndMetadata> places,
+        long until) {
+        Map<TopicPartition, OffsetAndMetadata> left = new HashMap<>(places);
+        Map<TopicPartition, Optional<OffsetAndMetadata>> found = new HashMap<>();
+        long limit = until;
+        while (!left.isEmpty() && System.nanoTime() < limit) {
+            hub.assign(left.keySet());
+            // Again for those that are left: a broker's answer is reported once.
+            left.forEach(hub::seek);
+            Map<TopicPartition, Optional<OffsetAndMetadata>> answered = answersOf(hub, limit);
+            found.putAll(answered);
+            left.keySet().removeAll(answered.keySet());
+            limit = answered.isEmpty() ? limit : later(until);
+        }
+        return found;
+    }
+
     /** What leaders have answered by now: nothing when it is late. */
-    private static Map<TopicPartition, Optional<Long>> answersOf(
+    private static Map<TopicPartition, Optional<OffsetAndMetadata>> answersOf(
         KafkaConsumer<byte[], byte[]> hub, long until) {
         while (System.nanoTime() < until) {
             try {
                 hub.poll(POLL);
             } catch (OffsetOutOfRangeException error) {
-                Map<TopicPartition, Optional<Long>> answered = new HashMap<>();
+                Map<TopicPartition, Optional<OffsetAndMetadata>> answered = new HashMap<>();
                 error.offsetOutOfRangePartitions().keySet().forEach(
                     tp -> answered.put(tp, Optional.empty()));
                 if (error instanceof LogTruncationException cut) {
-                    cut.divergentOffsets().forEach(
-                        (tp, end) -> answered.put(tp, Optional.of(end.offset())));
+                    cut.divergentOffsets().forEach((tp, end) -> answered.put(tp, Optional.of(end)));
                 }
                 return answered;
             }

@@ -28,6 +28,11 @@ final class HubPlace {
     private Held first;
     private volatile String refusal;
     private long given;
+    final HubReach reach;
+    /** The last that was handed over, and the last that has arrived with the end of its records. */
+    private long number;
+    private long arrivedNumber;
+    private long arrivedEnd;
     final AtomicLong acknowledged = new AtomicLong();
     /** What was acknowledged when it was looked at last, and when that became more. */
     private long seen;
@@ -45,6 +50,10 @@ final class HubPlace {
     long fullAt = -1;
     /** The largest record that it was too full for since it had room last. */
     int fullFor;
+
+    HubPlace(HubReach reach) {
+        this.reach = reach;
+    }
 
     long underWay() {
         return given - acknowledged.get();
@@ -67,6 +76,8 @@ final class HubPlace {
     /** A record is handed over. */
     void gives(HubWriter.Load load, HubWriter.Sent sent, int bytes) {
         given += bytes;
+        sent.number = ++number;
+        sent.behind = reach.end();
         if (!known) {
             first = new Held(load, sent, bytes, way);
         }
@@ -75,6 +86,28 @@ final class HubPlace {
     /** The one after which nothing was handed over before it had an answer. */
     Held first() {
         return first;
+    }
+
+    /**
+     * By a producer's thread, of what has arrived at this offset, below 0 if unknown: whether the
+     * hub has lost what it had acknowledged before this was handed over, or what was handed over
+     * before it. An answer alone that comes late, as one for what is sent again, proves nothing.
+     */
+    boolean isCutOff(HubWriter.Sent sent, long first) {
+        if (first < 0) {
+            return false;
+        }
+        boolean isLast = sent.number > arrivedNumber;
+        if (first < sent.behind || isLast && first < arrivedEnd) {
+            return true;
+        }
+        long end = first + sent.count();
+        if (isLast) {
+            arrivedNumber = sent.number;
+            arrivedEnd = end;
+        }
+        reach.acknowledged(end);
+        return false;
     }
 
     /** By a producer's thread; there is one at a time. */

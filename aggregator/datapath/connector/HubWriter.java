@@ -66,6 +66,18 @@ final class HubWriter {
         }
     }
 
+    /** The hub has lost what it had acknowledged: it is read, and what it lacks is sent again. */
+    static final class CutOff extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        private CutOff(HubReach reach, long offset) {
+            super(
+                "hub partition " + reach
+                + " has lost records that it had acknowledged, from offset " + offset
+                + " on or before, as after an unclean election");
+        }
+    }
+
     /** By which producer a load goes. */
     enum Way { USUAL, NUMBERED, CAREFUL }
 
@@ -111,6 +123,12 @@ final class HubWriter {
         private HubPlace place;
         private int bytes;
         private boolean isBesideBuffer;
+        /** Its number among those of its place, and what the place had acknowledged before it. */
+        long number;
+        long behind;
+
+        /** How many records it has. */
+        abstract int count();
 
         abstract void arrived(RecordMetadata metadata);
 
@@ -130,6 +148,10 @@ final class HubWriter {
                 } else {
                     writer.failed(place, error);
                 }
+                return;
+            }
+            if (place.isCutOff(this, metadata.offset())) {
+                writer.cutOff(place, metadata.offset());
                 return;
             }
             arrived(metadata);
@@ -212,7 +234,8 @@ final class HubWriter {
         this.wake = wake;
         places = new HubPlace[spec.placeTopics.size()];
         for (int i = 0; i < places.length; i++) {
-            places[i] = new HubPlace();
+            places[i] = new HubPlace(
+                HubReach.of(spec.key, spec.placeTopics.get(i), spec.placePartitions.get(i)));
             places[i].waitsFrom = nowMs;
         }
         buffer = number(spec.producer, BUFFER, BUFFER_BYTES);
@@ -640,6 +663,13 @@ final class HubWriter {
         }
         close(place == null ? usual : producer(place.way));
         wake.run();
+    }
+
+    /** By the thread that had the answer. No position counts it, nor what comes after it. */
+    private void cutOff(HubPlace place, long offset) {
+        // First: the failure is reported with it.
+        place.reach.cutOff(offset);
+        failed(place, new CutOff(place.reach, offset));
     }
 
     /** Whether a place takes so much that others would find nothing. */

@@ -9,7 +9,9 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.NavigableMap;
 import java.util.Set;
+import java.util.TreeMap;
 import org.apache.spark.sql.streaming.StreamingQuery;
 
 /**
@@ -37,6 +39,8 @@ public final class Lanes {
     private static final Map<String, StreamingQuery> QUERIES = new HashMap<>();
     /** By the names of tasks and partitions. */
     private static final Map<String, Map<String, End>> ENDS = new HashMap<>();
+    /** Which hub partitions were cut off, by the number of the report that said so. */
+    private static final NavigableMap<Long, List<List<Object>>> CUTS = new TreeMap<>();
     /** When a source last answered a fetch of any task. */
     private static final Map<String, Long> HEARD = new HashMap<>();
     private static long seq;
@@ -56,6 +60,8 @@ public final class Lanes {
         QUERIES.clear();
         HEARD.clear();
         ENDS.clear();
+        CUTS.clear();
+        HubReach.reset();
         Dedup.reset();
     }
 
@@ -102,10 +108,11 @@ public final class Lanes {
     }
 
     /**
-     * {"seq": n, "moves": n, "over": [...], "unheard": {...}, "ends": [...], "tasks": [...]}: the
-     * reports that came since the call that returned `since`, what has changed of the log ends
-     * since then, for how many milliseconds each source has answered no fetch, how often tasks came
-     * or went, and the lives of lanes whose query is over.
+     * {"seq": n, "moves": n, "over": [...], "unheard": {...}, "ends": [...], "cuts": [...],
+     * "tasks": [...]}: the reports that came since the call that returned `since`, what has changed
+     * of the log ends since then and which hub partitions were cut off (with topic, partition and
+     * offset), for how many milliseconds each source has answered no fetch, how often tasks came or
+     * went, and the lives of lanes whose query is over.
      */
     public static synchronized String reports(long since) {
         ObjectNode json = JsonNodeFactory.instance.objectNode();
@@ -124,6 +131,12 @@ public final class Lanes {
         HEARD.forEach((source, at) -> unheard.put(source, (now - at) / 1_000_000));
         ArrayNode ends = json.putArray("ends");
         ENDS.forEach((task, parts) -> addEnds(ends, task, parts, since, now));
+        ArrayNode cuts = json.putArray("cuts");
+        CUTS.headMap(since, true).clear();
+        CUTS.values().forEach(all -> all.forEach(cut -> {
+            ArrayNode own = cuts.addArray();
+            own.add((String) cut.get(0)).add((Integer) cut.get(1)).add((Long) cut.get(2));
+        }));
         StringBuilder text = new StringBuilder(json.toString());
         text.setLength(text.length() - 1);
         text.append(",\"tasks\":[");
@@ -240,6 +253,9 @@ public final class Lanes {
                 latest.json = json;
             }
         });
+        if (!report.cuts().isEmpty()) {
+            CUTS.put(++seq, report.cuts());
+        }
         List<String> live = new ArrayList<>(SPECS.keySet());
         return new ReportPlugin.Answer(
             Map.copyOf(ORDERS),

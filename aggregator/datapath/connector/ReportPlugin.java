@@ -19,17 +19,19 @@ import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 public final class ReportPlugin implements SparkPlugin {
     /**
      * What one JVM reports: the names of its open tasks, new reports (name -> JSON), for how many
-     * milliseconds each source (alias) has answered no fetch, of those that ever have, and what has
-     * changed of the log ends (name -> as {@link LogEnds#take} returns it).
+     * milliseconds each source (alias) has answered no fetch, of those that ever have, what has
+     * changed of the log ends (name -> as {@link LogEnds#take} returns it), and which hub
+     * partitions were cut off (topic, partition and offset, as {@link HubReach.Cut}).
      */
     record Report(
         String executor,
         List<String> open,
         Map<String, String> tasks,
         Map<String, Long> unheard,
-        Map<String, Map<String, long[]>> ends) {
+        Map<String, Map<String, long[]>> ends,
+        List<List<Object>> cuts) {
         Object message() {
-            return List.of(executor, open, tasks, unheard, ends);
+            return List.of(executor, open, tasks, unheard, ends, cuts);
         }
 
         @SuppressWarnings("unchecked")
@@ -40,7 +42,8 @@ public final class ReportPlugin implements SparkPlugin {
                 (List<String>) parts.get(1),
                 (Map<String, String>) parts.get(2),
                 (Map<String, Long>) parts.get(3),
-                (Map<String, Map<String, long[]>>) parts.get(4));
+                (Map<String, Map<String, long[]>>) parts.get(4),
+                (List<List<Object>>) parts.get(5));
         }
     }
 

@@ -152,8 +152,10 @@ final class Reporter extends Thread {
         }
         long asked = DriverClock.own();
         long askedNanos = System.nanoTime();
-        ReportPlugin.Report report =
-            new ReportPlugin.Report(context.executorID(), List.copyOf(open), news, unheard, ends);
+        // After the reports: what they count as arrived was not yet known to be in a log cut off.
+        List<HubReach.Cut> cuts = HubReach.take();
+        ReportPlugin.Report report = new ReportPlugin.Report(
+            context.executorID(), List.copyOf(open), news, unheard, ends, messages(cuts));
         ReportPlugin.Answer answer;
         try {
             // In the driver's own JVM no message is needed, nor the threads that would carry it.
@@ -162,6 +164,7 @@ final class Reporter extends Thread {
         } catch (Exception failure) {
             sent.clear();
             LaneTask.open().forEach(LaneTask::endsAgain);
+            HubReach.again(cuts);
             throw failure;
         }
         silent = open.isEmpty();
@@ -171,6 +174,12 @@ final class Reporter extends Thread {
         }
         obey(answer);
         ANSWERED.countDown();
+    }
+
+    private static List<List<Object>> messages(List<HubReach.Cut> cuts) {
+        return cuts.stream()
+            .map(it -> List.<Object>of(it.topic(), it.partition(), it.offset()))
+            .toList();
     }
 
     /** Adds what has changed of a task's log ends, but not more often than once a second. */
@@ -195,6 +204,7 @@ final class Reporter extends Thread {
         }
         boolean news = !answer.orders().equals(ordersTold);
         ordersTold = answer.orders();
+        HubReach.keep(answer.live());
         orders = Map.copyOf(next);
         for (LaneTask task : LaneTask.open()) {
             if (!answer.live().contains(task.spec.key)) {

@@ -5,7 +5,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -109,6 +109,7 @@ class Connector:
         self._over = frozenset[str]()
         self._log_ends: dict[tuple[str, int], dict[SourcePartition, LogEnd]] = {}
         self._fetches = Fetches()
+        self._cuts: dict[TopicPartition, int] = {}
         self.news = 0
         """How often a `poll` has found a new report, or that a task or a query came or went."""
         self._sent_snapshot = -1
@@ -157,9 +158,20 @@ class Connector:
             self.news += bool(found.tasks) or is_moved
             self._since, self._moves, self._over = found.seq, found.moves, found.over
             self._take_ends(found, now)
+            for tp, at in found.cuts:
+                self._cuts[tp] = min(at, self._cuts.get(tp, at))
             for task in found.tasks:
                 if (own := self._tasks.get((task.lane, task.generation))) is not None:
                     own[task.task] = task
+
+    def take_cuts(self) -> dict[TopicPartition, int]:
+        """The hub partitions that were found to be cut off since the last call, and where at most.
+
+        As of the last `poll`: no report before that counts what came after it.
+        """
+        with self._lock:
+            taken, self._cuts = self._cuts, {}
+        return taken
 
     @property
     def fetches(self) -> Fetches:
@@ -297,17 +309,38 @@ class Connector:
         one that keeps no epochs is left out. `consumer` are the hub's settings for a Java consumer.
         ClusterError when nothing is answered.
         """
+        asked = [list(tp) for tp in sorted(partitions)]
+        return self._ask_leaders(self._ends.read, asked, consumer, timeout)
+
+    def log_starts(
+        self, offsets: Mapping[TopicPartition, int], consumer: Mapping[str, str], timeout: float
+    ) -> dict[TopicPartition, int | None]:
+        """Where the leader began to write that wrote at these offsets of the hub, or last before.
+
+        None for a partition whose leader does not answer in time; one that keeps no epochs, or has
+        none that is so old, is left out. The rest is as with `log_ends`.
+        """
+        asked = [[*tp, at] for tp, at in sorted(offsets.items())]
+        return self._ask_leaders(self._ends.starts, asked, consumer, timeout)
+
+    def _ask_leaders(
+        self,
+        ask: Callable[[str], object],
+        partitions: Sequence[Sequence[Any]],
+        consumer: Mapping[str, str],
+        timeout: float,
+    ) -> dict[TopicPartition, int | None]:
         tries = {"request.timeout.ms": str(max(1_000, round(timeout * 1000 / TRIES)))}
         spec = {
             "consumer": {**consumer, **TAIL_SETTINGS, **tries},
-            "partitions": [list(tp) for tp in sorted(partitions)],
+            "partitions": partitions,
             "millis": round(timeout * 1000),
         }
         try:
-            answer = json.loads(str(self._ends.read(json.dumps(spec))))
+            answer = json.loads(str(ask(json.dumps(spec))))
         except Py4JJavaError as error:
             raise ClusterError(f"hub: its logs' ends are not all known: {_words(error)}") from error
-        return {TopicPartition(topic, partition): end for topic, partition, end in answer}
+        return {TopicPartition(topic, partition): at for topic, partition, at in answer}
 
     def cancel_tail(self) -> None:
         """End a `read_tail` or `read_samples` of another thread."""

@@ -173,7 +173,7 @@ class Reports(NamedTuple):
 
     `unheard` is for how many seconds each source has answered no fetch of any task, of those that
     ever have. `moves` is how often tasks came or went. `over` are the keys of lanes whose query has
-    ended.
+    ended. `cuts` are hub partitions that were cut off, at that offset or before.
     """
 
     seq: int
@@ -182,6 +182,7 @@ class Reports(NamedTuple):
     ends: Sequence[TaskEnds] = ()
     moves: int = 0
     over: frozenset[str] = frozenset()
+    cuts: Sequence[tuple[TopicPartition, int]] = ()
 
 
 def parse_reports(text: str) -> Reports:
@@ -191,7 +192,8 @@ def parse_reports(text: str) -> Reports:
     tasks = [_report(task) for task in found["tasks"]]
     ends = [_ends(task) for task in found["ends"]]
     moves, over = int(found["moves"]), frozenset(found["over"])
-    return Reports(int(found["seq"]), tasks, unheard, ends, moves, over)
+    cuts = [(TopicPartition(topic, number), at) for topic, number, at in found["cuts"]]
+    return Reports(int(found["seq"]), tasks, unheard, ends, moves, over, cuts)
 
 
 def join(tasks: Sequence[TaskReport], expected: int) -> LaneReport:

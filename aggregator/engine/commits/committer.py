@@ -12,11 +12,11 @@ from types import MappingProxyType
 
 from aggregator.datapath.hub_ledger import Ends, HubSnapshot, HubTail
 from aggregator.engine.commits.points import Bounded, bounded
-from aggregator.model.errors import CheckpointConflictError, CheckpointError
+from aggregator.model.errors import CheckpointConflictError, CheckpointError, ClusterError
 from aggregator.model.events import Event, EventSink
 from aggregator.model.values import Positions, SourcePartition
 from aggregator.plan.health.suspects import Seen
-from aggregator.plan.positions.hub_losses import LOST
+from aggregator.plan.positions.hub_losses import LOST, least_cuts, plan_cuts, words_of
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.identity import Identity, by_identity, known_ends, own_ends
 from aggregator.store.checkpoint.maintenance import maintain
@@ -56,6 +56,7 @@ class Commits:
         self._lock = threading.RLock()
         self._tail = HubTail(time.time_ns() // 1_000_000)
         self._log_ends: Mapping[SourcePartition, int] = {}
+        self._cuts: Ends = {}
         self._maintain_after = 0.0
         self._read_at = time.monotonic()
         self.state: CheckpointState = table.load()
@@ -190,11 +191,16 @@ class Commits:
         return found
 
     def _commit(self, *checkpoints: Checkpoint) -> None:
+        """Commit these, and with them of all others what the hub has lost."""
         if self.conflict is not None:
             raise self.conflict
-        if not checkpoints:
+        own = {sp for it in checkpoints for sp in it.positions}
+        again = self.state.cut_off(self._cuts, own) if self._cuts else []
+        if not checkpoints and not again:
+            self._cuts = {}
             return
-        self._table.append(*checkpoints)
+        self._table.append(*checkpoints, *again)
+        self._cuts = {}
         self.state = self._table.load()
         self.committed_ms = time.time_ns() // 1_000_000
         if self.error:
@@ -234,7 +240,19 @@ class Commits:
 
     def _snapshot(self) -> HubSnapshot:
         self._read_at = time.monotonic()
-        return self._tail.read(self._read_hub(self._identity.hub_topics))
+        known = self._tail.newest.ends
+        read = self._read_hub(self._identity.hub_topics)
+        if cuts := plan_cuts(known, read.ends):
+            self._note_cuts(cuts)
+            raise ClusterError(f"hub: {words_of(cuts)}")
+        return self._tail.read(read)
+
+    def _note_cuts(self, cuts: Ends) -> None:
+        """The hub has lost these partitions from these offsets on, or before."""
+        self._tail.lower(cuts)
+        self._cuts = least_cuts(self._cuts, cuts)
+        words = f"{words_of(cuts)}: what it lacks is copied again"
+        self._emit(Event("hub_lost", words, {"hub_partitions": len(cuts)}))
 
     def _note_error(self, error: str) -> None:
         if error != self.error:

@@ -22,6 +22,7 @@ from aggregator.model.failpoint import failpoint
 from aggregator.model.loop import FOREVER, Loop
 from aggregator.model.values import Positions, SourcePartition
 from aggregator.plan.lifecycle.inputs import Known
+from aggregator.plan.positions.hub_losses import least_cuts, words_of
 from aggregator.status.figures import Figures
 from aggregator.status.view import LaneProgress
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
@@ -93,20 +94,23 @@ class Observer(Commits):
         generation: int,
         positions: Positions,
         older: Mapping[SourcePartition, Ends] | None = None,
+        into: Collection[str] = (),
     ) -> int:
         """Commit the start of a lane before its query runs: from here on its end is not clean.
 
         `older` are partitions of which it skips what the hub already holds, with the hub's
-        ends before anything beyond their positions came; the ends of now bound all others. Returns
-        the number of a hub snapshot. Raises CheckpointError when it cannot be written (then the
-        lane must not start), and ClusterError when the hub does not report its end offsets.
+        ends before anything beyond their positions came; the ends of now bound all others. It
+        writes `into` these hub topics. Returns the number of a hub snapshot. Raises CheckpointError
+        when it cannot be written (then the lane must not start), and ClusterError when the hub does
+        not report its end offsets, or has lost something since this was decided.
         """
         with self._lock:
+            self._refuse_cuts()
             now = self._snapshot()
             own = {sp: ends for sp, ends in (older or {}).items() if sp in positions}
             parts = bounded(-1, positions, now, own)
             self._commit(*self._checkpoints(name, generation, self._identity, parts))
-            self._begun[name] = Begun(self._tail.number, now, positions, own)
+            self._begun[name] = Begun(self._tail.number, now, positions, own, frozenset(into))
             # Known from here on: a lane may fail before its first report.
             self.positions = self.positions.merged(positions)
             return self._tail.number
@@ -126,12 +130,17 @@ class Observer(Commits):
         CheckpointError when it cannot be written.
         """
         with self._lock:
-            lane = self._lanes.pop(query.lane.name)
-            report = self._see(lane)
-            if report is not None and clean:
-                self._commit_end(lane, report, lane.reported)
-            elif report is not None and lane.has_news:
-                self._commit(*self._of(lane, lane.point(report, self._tail)))
+            lane = self._lanes[query.lane.name]
+            try:
+                report = self._see(lane)
+                self._take_cuts()
+                if report is not None and clean:
+                    self._commit_end(lane, report, lane.reported)
+                elif report is not None and lane.has_news:
+                    self._commit(*self._of(lane, lane.point(report, self._tail)))
+            finally:
+                # Only now: what the hub has lost is noted of each lane that is observed.
+                del self._lanes[query.lane.name]
 
     def left(self, query: LaneQuery, partitions: Collection[SourcePartition]) -> None:
         """Commit the exact positions at which a running query has released these partitions.
@@ -142,18 +151,50 @@ class Observer(Commits):
         with self._lock:
             lane = self._lanes[query.lane.name]
             report = self._see(lane)
+            self._take_cuts()
             if report is not None:
                 self._commit_end(lane, report, lane.reported.only(set(partitions)))
             lane.leave(partitions)
+
+    def recovered(
+        self,
+        positions: Positions,
+        older: Mapping[SourcePartition, Ends] | None = None,
+        rewound: Collection[SourcePartition] = (),
+        hub_ids: Mapping[str, str] | None = None,
+    ) -> None:
+        """As Commits does it; ClusterError where the hub has lost something since it was read."""
+        with self._lock:
+            self._refuse_cuts()
+            super().recovered(positions, older, rewound, hub_ids)
+
+    @property
+    def hub_ends(self) -> Ends:
+        """How far the hub is known to be; what it acknowledges from now on comes behind that."""
+        return self._tail.newest.ends
+
+    def cut_off(self, cuts: Ends) -> None:
+        """Commit that the hub has lost these partitions from these offsets on, or before.
+
+        Whatever may have been copied into them is read there before it counts. Raises
+        CheckpointError when it cannot be written; then it is part of the next commit.
+        """
+        with self._lock:
+            self._note_cuts(cuts)
+            self._commit()
 
     def tick(self) -> None:
         """Take the reports once; commit, all at once, what is due."""
         with self._lock:
             self._connector.poll()
             seen = [(lane, self._see(lane)) for lane in self._lanes.values()]
+            self._take_cuts()
             tasks = [task for lane, _ in seen for task in lane.query.report.tasks]
             if tasks != self._heard:
-                self._tail.heard(tasks, time.time_ns() // 1_000_000)
+                # The ends of others may be of before the hub was cut off.
+                own = [lane for lane, _ in seen if not lane.is_cut_off]
+                heard = [task for lane in own for task in lane.query.report.tasks]
+                self._tail.heard(heard, time.time_ns() // 1_000_000)
                 self._heard = tasks
             self._read_now_and_then()
             self._connector.snapshot(self._tail.number)
@@ -163,11 +204,31 @@ class Observer(Commits):
                 for lane, report in seen
                 if report is not None and lane.is_due(report, interval, now)
             ]
-            if due:
+            if due or self._cuts:
                 failpoint("before-point")
                 self._try_commit(due)
             self._tail.forget(task.snapshot for task in tasks)
             self._maintain()
+
+    def _take_cuts(self) -> None:
+        """What tasks have found to be lost, up to the reports that were just seen."""
+        if cuts := self._connector.take_cuts():
+            self._note_cuts(cuts)
+
+    def _note_cuts(self, cuts: Ends) -> None:
+        super()._note_cuts(cuts)
+        for lane in self._lanes.values():
+            lane.cut_off(cuts)
+        self._begun = {
+            name: replace(it, cuts=least_cuts(it.cuts, cuts)) for name, it in self._begun.items()
+        }
+
+    def _refuse_cuts(self) -> None:
+        """What was decided before the hub had lost something is decided again."""
+        self._take_cuts()
+        if cuts := self._cuts:
+            self._commit()
+            raise ClusterError(f"hub: {words_of(cuts)}")
 
     def _read_now_and_then(self) -> None:
         if time.monotonic() - self._read_at < READ_SECONDS:

@@ -3,13 +3,14 @@
 No clock, no client, no table: the moment and the hub's snapshots are arguments.
 """
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from aggregator.datapath.connector.reports import LaneReport
 from aggregator.datapath.hub_ledger import Ends, HubSnapshot, HubTail
 from aggregator.datapath.spark.lane import LaneQuery
 from aggregator.model.values import Positions, SourcePartition
+from aggregator.plan.positions.hub_losses import cut_ends, least_cuts
 from aggregator.status.view import LaneProgress
 from aggregator.store.checkpoint.identity import Identity
 
@@ -52,13 +53,16 @@ def bounded(
 class Begun:
     """The start of a lane as it was committed: its positions, and the hub snapshot of then.
 
-    `older` are the bounds of partitions of which it skips what the hub held before.
+    `older` are the bounds of partitions of which it skips what the hub held before. It writes
+    `into` these hub topics, of which partitions were cut off since as `cuts` say.
     """
 
     number: int
     snapshot: HubSnapshot
     positions: Positions
     older: Mapping[SourcePartition, Ends]
+    into: frozenset[str] = frozenset()
+    cuts: Ends = field(default_factory=dict)
 
 
 class LanePoints:
@@ -82,6 +86,25 @@ class LanePoints:
         self._left: frozenset[SourcePartition] = frozenset()
         self._committed = begun.positions
         self._committed_at = now
+        self._cuts: Ends = {}
+        self._is_said = True
+        self.cut_off(begun.cuts)
+
+    def cut_off(self, cuts: Ends) -> None:
+        """The hub has lost these partitions from these offsets on: from now on its commits say so.
+
+        What was copied into them may be gone, whether its positions say so or not.
+        """
+        own = {tp: at for tp, at in cuts.items() if tp.topic in self._begun.into}
+        if own:
+            self._cuts = least_cuts(self._cuts, own)
+            self.identity = self.identity.cut_off(own)
+            self._is_said = False
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether what its tasks report of the hub's ends may be of before that."""
+        return bool(self._cuts)
 
     def take(self, report: LaneReport) -> bool:
         """Take a report of all its tasks; returns whether it is new."""
@@ -101,6 +124,8 @@ class LanePoints:
 
     def is_due(self, report: LaneReport, interval: float, now: float) -> bool:
         """Whether its report must be committed."""
+        if not self._is_said:
+            return True
         if self._older and not report.skipping:
             # From here on a recovery has less to read.
             return True
@@ -116,7 +141,7 @@ class LanePoints:
         """Its report in the form to commit while it keeps running."""
         # A task may name the snapshot that it began with when no other does any more.
         bound = tail.bound(report.tasks, {self._begun.number: self._begun.snapshot})
-        return bounded(self._number, self.reported, bound, self._left_out(report))
+        return self._cut(bounded(self._number, self.reported, bound, self._left_out(report)))
 
     def end(self, report: LaneReport, positions: Positions, now: HubSnapshot) -> list[Bounded]:
         """Positions that are exact, and beyond which it has written nothing.
@@ -125,14 +150,17 @@ class LanePoints:
         """
         older = self._left_out(report)
         clean = _without(positions, older.keys())
-        return [
-            *(replace(it, clean=True) for it in bounded(self._number, clean, now, {})),
-            *bounded(self._number, positions.only(set(older)), now, older),
-        ]
+        return self._cut(
+            [
+                *(replace(it, clean=True) for it in bounded(self._number, clean, now, {})),
+                *bounded(self._number, positions.only(set(older)), now, older),
+            ]
+        )
 
     def has_committed(self, report: LaneReport, now: float) -> None:
         """What `point` gave for the report is committed."""
         self._committed, self._committed_at = self.reported, now
+        self._is_said = True
         if not report.skipping:
             self._older = {}
 
@@ -149,6 +177,12 @@ class LanePoints:
     @property
     def _number(self) -> int:
         return max(self._points, default=0)
+
+    def _cut(self, parts: Sequence[Bounded]) -> list[Bounded]:
+        return [
+            replace(it, bound=replace(it.bound, ends=cut_ends(it.bound.ends, self._cuts)))
+            for it in parts
+        ]
 
     def _left_out(self, report: LaneReport) -> Mapping[SourcePartition, Ends]:
         return self._older if report.skipping else {}

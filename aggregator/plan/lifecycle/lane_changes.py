@@ -93,7 +93,7 @@ def _doubt(ctx: StepContext, look: Look) -> bool:
 
 
 def _end_renewed(ctx: StepContext, judgement: Judgement) -> None:
-    """End lanes that write into a hub topic that is another one by now.
+    """End lanes that write into a hub topic that is another one by now, or has lost records.
 
     As a whole: what their tasks report of the hub is of the earlier topic.
     """
@@ -101,8 +101,8 @@ def _end_renewed(ctx: StepContext, judgement: Judgement) -> None:
         topics = {it for sp in life.lane.partitions for it in judgement.renewed.get(sp, ())}
         if topics and life.ends_by is None:
             words = (
-                f"lane {name} ends: hub topic {', '.join(sorted(topics))} was created again, and "
-                "what was copied into it before is copied again"
+                f"lane {name} ends: hub topic {', '.join(sorted(topics))} was created again or cut "
+                "off, and what it lacks is copied again"
             )
             ctx.emit("hub_lost", words, {"lane": name})
             end_lane(ctx, name)

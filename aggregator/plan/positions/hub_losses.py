@@ -2,7 +2,9 @@
 
 The hub's ends in a checkpoint were acknowledged by it. A hub partition that ends before them was
 restored from a backup that is older than the checkpoint, was created again, or has lost records.
-A hub topic with another id was created again, however much it holds by now.
+A hub topic with another id was created again, however much it holds by now. One that acknowledges
+a record before what it had acknowledged earlier was cut off, as by an unclean election: it soon
+grows beyond its former end, so what it has lost is marked in all commits that may know of it.
 """
 
 from __future__ import annotations
@@ -15,11 +17,100 @@ from aggregator.plan.positions.start import Gap, GapKind, Observed, Remembered
 
 Ends = Mapping[TopicPartition, int]
 
+NO_ID = "-"
 LOST = "lost"
 """In place of a hub topic's id in a commit: it has lost records, and is read before they count.
 
-Until then it may grow beyond its former end.
+Until then it may grow beyond its former end. Where it was seen that partitions were cut off, the id
+follows, and of each of these an offset behind which nothing of the former log is left.
 """
+
+
+def cut_id(hub_id: str, cuts: Mapping[int, int]) -> str:
+    """In place of a hub topic's id: its partitions were cut off at these offsets, or before.
+
+    What the id says already, of others or of the same, stays.
+    """
+    known = cuts_in(hub_id)
+    least = {number: min(at, known.get(number, at)) for number, at in {**known, **cuts}.items()}
+    own = id_before(hub_id) or NO_ID
+    return " ".join([LOST, own, *(f"{number}:{least[number]}" for number in sorted(least))])
+
+
+def is_lost(hub_id: str) -> bool:
+    """Whether it says, in place of a hub topic's id, that records are lost."""
+    return hub_id.startswith(LOST) and hub_id.split(" ", 1)[0] == LOST
+
+
+def id_before(hub_id: str) -> str:
+    """The id of a hub topic without what else it says; "" where it is not known."""
+    if not is_lost(hub_id):
+        return hub_id
+    own = hub_id.split(" ")[1:2]
+    return "" if own == [NO_ID] else "".join(own)
+
+
+def cuts_in(hub_id: str) -> dict[int, int]:
+    """Where the partitions of a hub topic were cut off, by what is in place of its id."""
+    parts = hub_id.split(" ")[2:] if is_lost(hub_id) else []
+    return {int(number): int(at) for number, at in (part.split(":") for part in parts)}
+
+
+def cut_ids(hub_ids: Mapping[str, str], cuts: Ends) -> dict[str, str]:
+    """The ids of hub topics, with what was cut off of them."""
+    of_topic: dict[str, dict[int, int]] = {}
+    for tp, at in cuts.items():
+        of_topic.setdefault(tp.topic, {})[tp.partition] = at
+    return {**hub_ids, **{name: cut_id(hub_ids.get(name, ""), it) for name, it in of_topic.items()}}
+
+
+def least_cuts(one: Ends, other: Ends) -> dict[TopicPartition, int]:
+    """Where partitions were cut off by either: the lower offset."""
+    return {tp: min(ends[tp] for ends in (one, other) if tp in ends) for tp in {**one, **other}}
+
+
+def cut_ends(ends: Ends, cuts: Ends) -> Ends:
+    """Bounds of what may be beyond positions: what comes now lies behind where it was cut off."""
+    return {tp: min(end, cuts.get(tp, end)) for tp, end in ends.items()}
+
+
+def plan_cuts(known: Ends, now: Ends) -> dict[TopicPartition, int]:
+    """Which hub partitions end before an end that was known of them earlier, and where."""
+    return {tp: end for tp, end in now.items() if end < known.get(tp, end)}
+
+
+def cuts_of(
+    ids: Mapping[SourcePartition, Mapping[str, str]],
+    lost: Mapping[SourcePartition, Collection[str]],
+) -> dict[TopicPartition, int]:
+    """Where the `lost` hub topics of partitions were cut off, by the ids in their commits."""
+    cuts: dict[TopicPartition, int] = {}
+    for sp, topics in lost.items():
+        for name in topics:
+            own = cuts_in(ids.get(sp, {}).get(name, ""))
+            cuts = least_cuts(cuts, {TopicPartition(name, it): at for it, at in own.items()})
+    return cuts
+
+
+def words_of(cuts: Ends) -> str:
+    """What was cut off, in words."""
+    first, *others = sorted(cuts)
+    more = f" and {len(others)} more partitions" if others else ""
+    return (
+        f"{first.topic}-{first.partition}{more} has lost records that were acknowledged, from "
+        f"offset {cuts[first]} on or before, as after an unclean leader election"
+    )
+
+
+def limited(
+    hub_logs: Mapping[TopicPartition, OffsetRange], cuts: Ends
+) -> dict[TopicPartition, OffsetRange]:
+    """The logs of hub partitions, up to where they are what they were before they were cut off."""
+    return {
+        tp: OffsetRange(min(log.earliest, at), min(log.latest, at))
+        for tp, log in hub_logs.items()
+        for at in [cuts.get(tp, log.latest)]
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +176,7 @@ def renewed_topics(
 def renewed_ids(ids: Mapping[str, str], now: Mapping[str, str]) -> frozenset[str]:
     """The hub topics that have another id `now`, or have lost records."""
     return frozenset(
-        name for name, it in ids.items() if it == LOST or (it and now.get(name, it) != it)
+        name for name, it in ids.items() if is_lost(it) or (it and now.get(name, it) != it)
     )
 
 

@@ -32,6 +32,7 @@ NO_ANSWER = "aggregator.connector.HubWriter$NoAnswer"
 STUCK = "aggregator.connector.HubWriter$Stuck"
 NOT_NEXT = "org.apache.kafka.common.errors.OutOfOrderSequenceException"
 """A batch that is copied as it is does not follow what the hub has: it has lost some of it."""
+CUT_OFF = "aggregator.connector.HubWriter$CutOff"
 STUCK_OF = "; they are of "
 """Behind it are the source partitions of which the hub takes nothing, with commas between
 (HubWriter.Stuck)."""
@@ -128,7 +129,7 @@ def is_of_the_hub(failure: str) -> bool:
     """Whether a lane ended to have the hub read: no source is to blame, and the next try is
     another one.
     """
-    return failure.partition(": ")[0] in (NO_ANSWER, STUCK, NOT_NEXT)
+    return failure.partition(": ")[0] in (NO_ANSWER, STUCK, NOT_NEXT, CUT_OFF)
 
 
 def without_stuck(failure: str) -> tuple[str, frozenset[str]]:

@@ -4,12 +4,15 @@ A position says nothing without the topic that it counts in. So a lane's positio
 with the ids that were known when it began, whatever a later look finds behind the same names.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from __future__ import annotations
 
-from aggregator.model.values import Positions, SourcePartition
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from aggregator.model.values import Positions, SourcePartition, TopicPartition
 from aggregator.plan.health.suspects import ReadPosition, Seen, foreign
 from aggregator.plan.plan import Plan
+from aggregator.plan.positions.hub_losses import cut_ids
 from aggregator.store.checkpoint.rows import HUB
 from aggregator.store.checkpoint.start_state import CheckpointState, Entry
 
@@ -27,6 +30,10 @@ class Identity:
     topic_ids: Mapping[tuple[str, str], str]
     hub_topics: Mapping[str, int]
     hub_ids: Mapping[str, str] = field(default_factory=dict)
+
+    def cut_off(self, cuts: Mapping[TopicPartition, int]) -> Identity:
+        """The same, where these partitions of hub topics were cut off."""
+        return replace(self, hub_ids=cut_ids(self.hub_ids, cuts))
 
     def of(self, positions: Positions) -> tuple[dict[str, str], dict[tuple[str, str], str]]:
         """The cluster ids and topic ids that belong to these positions, and the hub's."""

@@ -9,7 +9,7 @@ perhaps only some of them. The rows are read in batches and folded, as there may
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Literal
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from aggregator.model.values import LogId, OffsetRange, SourcePartition, TopicPartition
-from aggregator.plan.positions.hub_losses import LOST
+from aggregator.plan.positions.hub_losses import cut_ends, id_before, is_lost
 from aggregator.store.checkpoint.rows import HUB, HUB_END, POSITION, Checkpoint, from_table
 from aggregator.store.delta import dataset, open_delta, translated
 
@@ -58,13 +58,18 @@ class ProvenBound:
     hub_id: str = ""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
+    def after_cuts(self, cuts: Mapping[TopicPartition, int]) -> ProvenBound:
+        """The same, as a bound of what the hub holds since partitions of it were cut off there."""
+        ids = {name: id_before(it) or it for name, it in self.topic_ids.items()}
+        return replace(self, hub_ends=cut_ends(self.hub_ends, cuts), topic_ids=ids)
+
 
 @dataclass(slots=True)
 class _Folded:
     """The rows of each partition, folded: offsets, and commits (seq) from which on they count.
 
-    `again` and `back` are the first commits that wrote again, or set back at all; `other` is the
-    first about another log by its name.
+    `again` and `back` are the first commits that wrote again, or set back at all, `rewound` the
+    last that a recovery set back; `other` is the first about another log by its name.
     """
 
     furthest: dict[SourcePartition, int] = field(default_factory=dict)
@@ -72,12 +77,14 @@ class _Folded:
     first: dict[SourcePartition, int] = field(default_factory=dict)
     again: dict[SourcePartition, int] = field(default_factory=dict)
     back: dict[SourcePartition, int] = field(default_factory=dict)
+    by_hand: dict[SourcePartition, int] = field(default_factory=dict)
+    rewound: dict[SourcePartition, int] = field(default_factory=dict)
     other: dict[SourcePartition, int] = field(default_factory=dict)
 
     def copy(self) -> _Folded:
         """The same, to be folded on."""
-        values = (self.furthest, self.lowest, self.first, self.again, self.back, self.other)
-        return _Folded(*(dict(value) for value in values))
+        values = [dict(getattr(self, it.name)) for it in fields(self)]
+        return _Folded(*values)
 
 
 class Past:
@@ -116,9 +123,11 @@ class Past:
             _fold(folded.first, own, "seq", "min")
             again = pc.field("lane") == AGAIN
             _fold(folded.again, own.filter(again), "seq", "min")
-            back = again | ((pc.field("lane") == SET) & ~pc.field("clean"))
-            back = back | (pc.field("lane") == REWOUND)
-            _fold(folded.back, own.filter(back), "seq", "min")
+            by_hand = again | ((pc.field("lane") == SET) & ~pc.field("clean"))
+            rewound = pc.field("lane") == REWOUND
+            _fold(folded.back, own.filter(by_hand | rewound), "seq", "min")
+            _fold(folded.by_hand, own.filter(by_hand), "seq", "min")
+            _fold(folded.rewound, own.filter(rewound), "seq", "max")
             _fold(folded.other, other, "seq", "min")
 
     def furthest(self) -> dict[SourcePartition, int]:
@@ -169,10 +178,16 @@ class Past:
         had reported by then is in each snapshot that was made later. So a later commit of the same
         life of the lane, by such a snapshot, has these ends. Both moments are by one clock.
         """
-        chosen: dict[SourcePartition, int] = {}
         in_order = {sp: at for sp, at in targets.items() if sp not in self._folded.back}
+        return self._tops(in_order, recent=recent)
+
+    def _tops(
+        self, targets: Mapping[SourcePartition, int], *, recent: bool = False
+    ) -> dict[SourcePartition, ProvenBound]:
+        """The same by what was committed since a recovery has set back a partition, if one has."""
+        chosen: dict[SourcePartition, int] = {}
         for since in self._backwards(recent=recent):
-            left = {sp: at for sp, at in in_order.items() if sp not in chosen}
+            left = {sp: at for sp, at in targets.items() if sp not in chosen}
             chosen |= self._behind(left, since) if left else {}
         return self._commits(chosen)
 
@@ -184,14 +199,16 @@ class Past:
         """The highest positions up to the targets of which all was in a hub that `holds` it.
 
         `holds` says whether the hub still has all of a partition up to these ends. A partition of
-        which nothing is proven, as one that was set back, is absent.
+        which nothing is proven, as one that was set back by hand, is absent.
         """
         found = self._ended(targets, holds)
         low = {sp: found.get(sp, at) for sp, at in self.lowest().items() if sp in targets}
         high = {sp: at + 1 for sp, at in targets.items() if sp in low}
         asked = {sp: at for sp, at in low.items() if sp not in found}
         for _ in range(HALVES):
-            tops = self.tops(asked)
+            tops = self._tops(
+                {sp: at for sp, at in asked.items() if sp not in self._folded.by_hand}
+            )
             for sp, at in asked.items():
                 if sp in tops and holds(sp, tops[sp]):
                     found[sp] = low[sp] = at
@@ -221,7 +238,8 @@ class Past:
             bound = _bound(checkpoint)
             for sp, at in checkpoint.positions.items():
                 fits = found.get(sp, -1) < at == ended.get((checkpoint.seq, sp), -1)
-                in_order = sp not in self._folded.back and at <= targets.get(sp, -1)
+                in_order = sp not in self._folded.by_hand and at <= targets.get(sp, -1)
+                in_order = in_order and checkpoint.seq >= self._folded.rewound.get(sp, 0)
                 if fits and in_order and checkpoint.clean and holds(sp, bound):
                     found[sp] = at
         return found
@@ -236,7 +254,12 @@ class Past:
         self, targets: Mapping[SourcePartition, int], since: int
     ) -> dict[SourcePartition, int]:
         """Of each partition the first commit (its seq) as `tops` wants it."""
-        limits = _table(targets).append_column("target", pa.array(targets.values(), pa.int64()))
+        rewound = [self._folded.rewound.get(sp, 0) for sp in targets]
+        limits = (
+            _table(targets)
+            .append_column("target", pa.array(targets.values(), pa.int64()))
+            .append_column("rewound", pa.array(rewound, pa.int64()))
+        )
         keys = [*PARTITION, *LIFE]
         columns = [*LIFE, "seq", "offset", "full", "snapshot_at", "committed_at"]
         reached: list[pa.Table] = []
@@ -245,6 +268,7 @@ class Past:
             both = own.join(limits, PARTITION, join_type="inner")
             _fold(lowest, both, "offset", "min")
             both = both.filter((pc.field("offset") >= pc.field("target")) & ~pc.field("full"))
+            both = both.filter(pc.field("seq") > pc.field("rewound"))
             reached.append(_least_of(both, keys, ["seq", "committed_at"]))
         if not reached:
             return {}
@@ -336,7 +360,7 @@ def fitting(
     other = {tp.topic for tp, end in bound.hub_ends.items() if tp in logs and end > logs[tp].latest}
     for name in {tp.topic for tp in bound.hub_ends}:
         own, now = bound.topic_ids.get(name, ""), topic_ids.get(name, "")
-        if own == LOST or (own and now and own != now) or (name in renewed and not own):
+        if is_lost(own) or (own and now and own != now) or (name in renewed and not own):
             other.add(name)
     ends = {tp: end for tp, end in bound.hub_ends.items() if tp.topic not in other}
     return replace(bound, hub_ends=ends)

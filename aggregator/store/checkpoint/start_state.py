@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -11,9 +11,12 @@ import pyarrow.compute as pc
 
 from aggregator.model.alike import made_of
 from aggregator.model.values import LogId, Positions, SourcePartition, TopicPartition
-from aggregator.plan.positions.hub_losses import LOST
+from aggregator.plan.positions.hub_losses import cut_ends, cut_ids, is_lost
 from aggregator.plan.positions.start import Remembered
 from aggregator.store.checkpoint.rows import DOUBT, HUB, HUB_END, POSITION, Checkpoint, from_table
+
+CUT = -1_000
+"""The number of what is committed again; those after it are lower, and no lane has such ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ class CheckpointState:
         snapshots = {id(entry.snapshot): entry.snapshot for entry in self.entries.values()}
         ids: dict[str, str] = {}
         for snapshot in sorted(snapshots.values(), key=lambda it: it.snapshot_at_ms):
-            ids.update({name: it for name, it in snapshot.topic_ids.items() if it != LOST})
+            ids.update({name: it for name, it in snapshot.topic_ids.items() if not is_lost(it)})
         return ids
 
     def remembered(self, unsure: frozenset[SourcePartition] = frozenset()) -> Remembered:
@@ -156,7 +159,7 @@ class CheckpointState:
             for tp, end in snapshot.hub_ends.items() if not snapshot.by_hand else ():
                 own = snapshot.topic_ids.get(tp.topic, "")
                 # Of a topic that was created again, or has lost records, it says nothing.
-                if not own or (own != LOST and own == ids.get(tp.topic, own)):
+                if not own or (not is_lost(own) and own == ids.get(tp.topic, own)):
                     ends[tp] = max(end, ends.get(tp, 0))
         return ends
 
@@ -204,13 +207,32 @@ class CheckpointState:
         """
         left_out = frozenset(without)
         groups: dict[tuple[Any, ...], list[tuple[SourcePartition, Entry]]] = {}
+        lost: dict[int, tuple[str, ...]] = {}
         for sp, entry in self._by_age():
             if sp not in left_out:
                 s = entry.snapshot
-                key = (s.lane, s.generation, s.batch, s.snapshot_at_ms, s.clean)
+                if id(s) not in lost:
+                    lost[id(s)] = tuple(sorted(it for it in s.topic_ids.values() if is_lost(it)))
+                key = (s.lane, s.generation, s.batch, s.snapshot_at_ms, s.clean, lost[id(s)])
                 groups.setdefault(key, []).append((sp, entry))
         open_ = [_doubt(seq, epoch, a, s) for a, s in self.doubts.items() if a not in settled]
         return [*(_carry(seq, epoch, groups[key]) for key in sorted(groups)), *open_]
+
+    def cut_off(
+        self, cuts: Mapping[TopicPartition, int], but: Collection[SourcePartition]
+    ) -> list[Checkpoint]:
+        """What to commit again because the hub has lost these partitions from these offsets on.
+
+        The same, with that in place of their topics' ids. What is clean by lower ends stays: all
+        that it knows of lies before them. Nor is what is committed anyway (`but`) in it.
+        """
+        groups: dict[int, list[tuple[SourcePartition, Entry]]] = {}
+        for sp, entry in self._by_age():
+            s = entry.snapshot
+            knows = not s.clean or any(s.hub_ends.get(tp, 0) > at for tp, at in cuts.items())
+            if knows and sp not in but:
+                groups.setdefault(id(s), []).append((sp, entry))
+        return [_cut(number, own, cuts) for number, own in enumerate(groups.values())]
 
     def _by_age(self) -> list[tuple[SourcePartition, Entry]]:
         return sorted(self.entries.items(), key=lambda item: (item[1].seq, item[0]))
@@ -281,6 +303,20 @@ def _carry(seq: int, epoch: int, group: list[tuple[SourcePartition, Entry]]) -> 
         full=True,
         seq=seq,
         epoch=epoch,
+    )
+
+
+def _cut(
+    number: int, group: list[tuple[SourcePartition, Entry]], cuts: Mapping[TopicPartition, int]
+) -> Checkpoint:
+    same = _carry(0, 0, group)
+    hub = {name: it for (alias, name), it in same.topic_ids.items() if alias == HUB}
+    return replace(
+        same,
+        batch=CUT - number,
+        hub_ends=cut_ends(same.hub_ends, cuts),
+        topic_ids={**same.topic_ids, **{(HUB, it): at for it, at in cut_ids(hub, cuts).items()}},
+        full=False,
     )
 
 
