@@ -14,6 +14,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.MockProducer;
@@ -652,7 +653,7 @@ class HubWriterTest {
         usual.completeNext();
         assertEquals(List.of("a", "b"), arrived);
         assertInstanceOf(HubWriter.CutOff.class, writer.failure());
-        assertTrue(usual.closed());
+        assertThrows(IllegalStateException.class, () -> send(0, "e"));
         assertEquals(List.of(new HubReach.Cut("hub.orders", 0, 1)), HubReach.take());
         assertEquals(List.of(), HubReach.take());
     }
@@ -668,6 +669,37 @@ class HubWriterTest {
         usual.completeNext();
         assertEquals(List.of("a", "b"), arrived);
         assertInstanceOf(HubWriter.CutOff.class, writer.failure());
+    }
+
+    @Test
+    void whatIsUnderWayElsewhereIsHeardOutBeforeItIsClosed() throws InterruptedException {
+        for (int place = 0; place < 2; place++) {
+            send(place, "a");
+            usual.completeNext();
+            send(place, "b");
+            usual.completeNext();
+            ends.put(place, 1L);
+        }
+        send(0, "c");
+        send(1, "c");
+        usual.completeNext();
+        assertFalse(usual.closed());
+        Thread closing = Thread.currentThread();
+        AtomicBoolean isOver = new AtomicBoolean();
+        Thread hub = new Thread(() -> {
+            while (closing.getState() != Thread.State.TIMED_WAITING && !isOver.get()) {
+                Thread.onSpinWait();
+            }
+            usual.completeNext();
+        });
+        hub.start();
+        writer.close();
+        isOver.set(true);
+        hub.join();
+        assertTrue(usual.closed());
+        assertEquals(
+            List.of(new HubReach.Cut("hub.orders", 0, 1), new HubReach.Cut("hub.orders", 1, 1)),
+            HubReach.take());
     }
 
     @Test

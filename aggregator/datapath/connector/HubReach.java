@@ -27,6 +27,7 @@ final class HubReach {
     private final String topic;
     private final int partition;
     private final AtomicLong end = new AtomicLong();
+    private volatile boolean isCut;
 
     private HubReach(String topic, int partition) {
         this.topic = topic;
@@ -55,8 +56,14 @@ final class HubReach {
         }
     }
 
+    /** Whether any partition was cut off in this life of a lane. */
+    static boolean isCut(String laneKey) {
+        return ALL.getOrDefault(laneKey, Map.of()).values().stream().anyMatch(it -> it.isCut);
+    }
+
     /** The log is another one from this offset on. */
     void cutOff(long offset) {
+        isCut = true;
         end.set(offset);
         CUTS.add(new Cut(topic, partition, offset));
     }

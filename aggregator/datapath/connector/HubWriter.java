@@ -152,6 +152,7 @@ final class HubWriter {
             }
             if (place.isCutOff(this, metadata.offset())) {
                 writer.cutOff(place, metadata.offset());
+                place.answered(bytes);
                 return;
             }
             arrived(metadata);
@@ -583,11 +584,36 @@ final class HubWriter {
         }
     }
 
-    /** Ends it at once; when it returns no thread of a producer is left. */
+    /**
+     * Ends it at once, or when more is known of a hub that has lost something: what was under way
+     * may fill other partitions up to where they were. When it returns no thread of a producer is
+     * left.
+     */
     void close() {
         if (failure == null) {
             failure = new IllegalStateException("the task is closed");
         }
+        boolean interrupted = HubReach.isCut(spec.key) && !hearOut();
+        closeAll();
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** Waits for what is under way, two seconds at most; false where it is interrupted. */
+    private boolean hearOut() {
+        long until = System.nanoTime() + SILENT_MS * 1_000_000;
+        try {
+            while (waits(new BitSet()) && System.nanoTime() - until < 0) {
+                pause(SLICE_MS);
+            }
+            return true;
+        } catch (InterruptException interrupted) {
+            return !Thread.interrupted();
+        }
+    }
+
+    private void closeAll() {
         for (Producer<byte[], byte[]> each : Arrays.asList(usual, numbered, careful)) {
             if (each != null) {
                 close(each);
@@ -661,7 +687,10 @@ final class HubWriter {
             failure =
                 isCareful && error instanceof RetriableException ? new NoAnswer(error) : error;
         }
-        close(place == null ? usual : producer(place.way));
+        // Where the hub has lost something `close` waits for what is under way.
+        if (!(failure instanceof CutOff)) {
+            close(place == null ? usual : producer(place.way));
+        }
         wake.run();
     }
 
