@@ -6,7 +6,7 @@ Same heap, acknowledgements, compression, batches, isolation and interval betwee
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,7 +66,7 @@ class Job:
 class Tool:
     """A tool: how to start it, how it ends when asked to, whether it keeps partition ids.
 
-    `cutover` is the command that takes a group to the hub; without one, the tool does so itself.
+    `cutover` is the command that takes groups to the hub; without one, the tool does so itself.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Tool:
     command: Callable[[Job], list[str]]
     good_exits: frozenset[int]
     keeps_partitions: bool = False
-    cutover: Callable[[Job, str], list[str]] | None = None
+    cutover: Callable[[Job, Sequence[str]], list[str]] | None = None
 
     def hub_partitions(self, work: Work) -> int:
         """The partitions of its hub topic."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import resource
 import subprocess
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -25,7 +24,6 @@ LOOK_SECONDS = 0.25
 CALM_SECONDS = 30.0
 """A tool that moves groups by itself is done when none has moved for these seconds, which do not
 count: six times the longest of its intervals."""
-AT_ONCE = 2
 """How many groups are cut over at the same time, by a command each."""
 COMMAND_SECONDS = 900.0
 GB = 1e9
@@ -76,25 +74,23 @@ def migrate(tool: Tool, job: Job, progress: Progress) -> Outcome:
 
 
 def _cut_over(
-    job: Job, command: Callable[[Job, str], list[str]], groups: Offsets, child: GuardedProcess
+    job: Job,
+    command: Callable[[Job, Sequence[str]], list[str]],
+    groups: Offsets,
+    child: GuardedProcess,
 ) -> Done:
-    """Cut each group over by its command, some at a time. RunFailedError when one fails."""
-
-    def run(group: str) -> None:
-        done = subprocess.run(
-            command(job, group),
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            last = (done.stderr or done.stdout).strip().rpartition("\n")[2]
-            raise RunFailedError(f"cutover ended with {done.returncode}: {last}")
-
+    """Cut the groups over by their command. RunFailedError when it fails."""
     before = _cpu_of_commands()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(run, groups))
+    done = subprocess.run(
+        command(job, list(groups)),
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        last = (done.stderr or done.stdout).strip().rpartition("\n")[2]
+        raise RunFailedError(f"cutover ended with {done.returncode}: {last}")
     return Done(time.monotonic(), cpu_seconds(child.pid) + _cpu_of_commands() - before)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -55,8 +56,8 @@ def _command(job: Job) -> list[str]:
     return [sys.executable, "-m", "aggregator", "run", "-c", str(file)]
 
 
-def _cutover(job: Job, group: str) -> list[str]:
-    command = [sys.executable, "-m", "aggregator", "groups", "cutover", group]
+def _cutover(job: Job, groups: Sequence[str]) -> list[str]:
+    command = [sys.executable, "-m", "aggregator", "groups", "cutover", *groups]
     return [*command, "-c", str(_file(job))]
 
 

@@ -1,21 +1,27 @@
 """`aggregator groups`: consumer groups of the sources, and where they continue at the hub."""
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from aggregator.cli.command import Call, Group, command
 from aggregator.cli.options import DryRun, SourceOption, Timeout, duration
 from aggregator.cli.render import Report, Table, named, report, table
-from aggregator.config.schema import Config
-from aggregator.features.groups.cutover import cut_over, translate_group
+from aggregator.features.groups.cutover import (
+    Move,
+    Outcome,
+    cut_over_groups,
+    translate_groups,
+)
 from aggregator.features.groups.group_report import GroupReport, GroupsReport, list_groups
 from aggregator.features.groups.hub_offsets import ApplyRules
 from aggregator.model.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
 
-GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
+GroupNames = Annotated[
+    list[str], typer.Argument(metavar="GROUP...", help="The consumer groups, together.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,43 +48,70 @@ def list_(call: Call, source: SourceOption = None) -> Report:
 
 
 @command()
-def translate(call: Call, group: GroupName, how: GroupOptions) -> Report:
-    """Show where a group continues at the hub, and how many records it reads again; writes nothing.
+def translate(call: Call, groups: GroupNames, how: GroupOptions) -> Report:
+    """Show where groups continue at the hub, and how many records each reads again; writes nothing.
 
     A consumer that continues there misses nothing. It is the plan of `groups apply`: with the same
     exit code, 4 when not all of it would be written.
     """
-    return _done(call, translate_group, group, how, dry_run=True)
+    return _done(call, translate_groups, groups, how, dry_run=True)
 
 
 @command()
-def apply(call: Call, group: GroupName, how: GroupOptions, dry_run: DryRun = False) -> Report:
-    """Write where a group continues at the hub, as its committed offsets there.
+def apply(call: Call, groups: GroupNames, how: GroupOptions, dry_run: DryRun = False) -> Report:
+    """Write where groups continue at the hub, as their committed offsets there.
 
-    Not while it has active members at the hub, and never back, unless --allow-backwards is given.
+    Not while one has active members at the hub, and never back, unless --allow-backwards is given.
     What is not written is shown with the reason, and the command ends with 4.
     """
-    return _done(call, translate_group, group, how, dry_run=dry_run)
+    return _done(call, translate_groups, groups, how, dry_run=dry_run)
 
 
 @command()
-def cutover(call: Call, group: GroupName, how: GroupOptions, dry_run: DryRun = False) -> Report:
-    """Take a group over to the hub: wait until it is at rest and copied, and write its offsets.
+def cutover(call: Call, groups: GroupNames, how: GroupOptions, dry_run: DryRun = False) -> Report:
+    """Take groups over to the hub: wait until they are at rest and copied, and write their offsets.
 
-    Stop its consumers at the sources. It waits until the group has no active member there, and
+    Stop their consumers at the sources. It waits until no group has an active member there, and
     until all is copied that the logs held then. Then it does what `groups apply` does, and shows
     what to start where. The aggregation has to run. Done twice, it changes nothing.
     """
-    return _done(call, cut_over, group, how, dry_run=dry_run)
+    return _done(call, cut_over_groups, groups, how, dry_run=dry_run)
 
 
-Work = Callable[[Config, str, str | None, ApplyRules, float, Callable[[str], None]], GroupReport]
-
-
-def _done(call: Call, work: Work, group: str, how: GroupOptions, *, dry_run: bool) -> Report:
+def _done(
+    call: Call, move: Move, groups: Sequence[str], how: GroupOptions, *, dry_run: bool
+) -> Report:
     rules = ApplyRules(dry_run=dry_run, allow_backwards=how.allow_backwards)
     config, seconds = call.config, duration("--timeout", how.timeout)
-    return report_of_group(work(config, group, how.source, rules, seconds, call.progress()))
+    outcomes = move(config, groups, how.source, rules, seconds, call.progress())
+    return report_of_outcomes(outcomes)
+
+
+def report_of_outcomes(outcomes: Mapping[str, Outcome]) -> Report:
+    """What became of each group; of one alone as `report_of_group` says it.
+
+    Raises the reason why the only one failed. Of several, the worst exit code counts.
+    """
+    parts: list[Table | str] = []
+    data: list[Any] = []
+    codes: list[int] = []
+    for group, outcome in outcomes.items():
+        if isinstance(outcome, GroupReport):
+            own = report_of_group(outcome)
+            if len(outcomes) == 1:
+                return own
+            data.append(own.data)
+            parts += own.parts
+            codes.append(own.exit_code)
+        elif len(outcomes) == 1:
+            raise outcome
+        else:
+            data.append({"group": group, "done": False, "error": str(outcome)})
+            parts.append(f"group {group}: {outcome}")
+            codes.append(outcome.exit_code)
+    done = sum(it == EXIT_DONE for it in codes)
+    parts.append(f"{done} of {len(codes)} groups are done.")
+    return Report({"groups": data, "done": done == len(codes)}, tuple(parts), max(codes))
 
 
 def report_of_groups(found: GroupsReport) -> Report:
@@ -142,5 +175,6 @@ GROUP = Group(
         "aggregator groups translate billing             (shows where it continues at the hub)",
         "aggregator groups apply billing                 (writes that at the hub)",
         "aggregator groups cutover billing --timeout 10m (waits until all of it is copied)",
+        "aggregator groups cutover billing audit shop    (several, with one wait)",
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 import uuid
@@ -31,19 +32,25 @@ from aggregator.features.groups.cutover import (
     CutoverError,
     Moving,
     Outcome,
-    cut_over,
-    translate_group,
+    cut_over_groups,
+    translate_groups,
 )
 from aggregator.features.groups.group_admin import commit, committed
 from aggregator.features.groups.group_report import GroupReport
 from aggregator.features.groups.hub_offsets import ApplyRules, PlaceVerdict
 from aggregator.kafka.admin import HUB, open_admin
-from aggregator.model.errors import EXIT_DATA, EXIT_DONE, RefusedError
+from aggregator.model.errors import EXIT_CONFIG, EXIT_DATA, EXIT_DONE, RefusedError
 from aggregator.model.values import SourcePartition
 from aggregator.model.values import TopicPartition as OurPartition
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from support.application import application
-from support.groups import commit_at, committed_at, consumer, write_transactions
+from support.groups import (
+    commit_at,
+    committed_at,
+    consumer,
+    of_the_only,
+    write_transactions,
+)
 from support.java_options import QUICK_START
 from support.load import load, records
 from support.reading import SECONDS, Record, read_topic, wait_for, wait_until_topic_has
@@ -103,7 +110,9 @@ class Moved:
     def apply(self, group: str, **rules: Any) -> GroupReport:
         told: list[str] = []
         wanted = ApplyRules(dry_run=False, **rules)
-        return translate_group(self.config, group, None, wanted, SECONDS, told.append)
+        return of_the_only(
+            translate_groups(self.config, [group], None, wanted, SECONDS, told.append)
+        )
 
 
 def read_some(servers: str, group: str, topic: str, least: int) -> None:
@@ -296,19 +305,21 @@ def test_a_group_is_cut_over_when_it_is_at_rest_and_copied(moved: Moved) -> None
     told: list[str] = []
     with member(moved.clusters["eu"].bootstrap_servers, "late", moved.orders):
         with pytest.raises(CutoverError, match="active members: late at eu"):
-            cut_over(moved.config, "late", None, WRITE, 2.0, told.append)
-        tried = cut_over(moved.config, "late", None, ApplyRules(), SECONDS, told.append)
+            of_the_only(cut_over_groups(moved.config, ["late"], None, WRITE, 2.0, told.append))
+        tried = of_the_only(
+            cut_over_groups(moved.config, ["late"], None, ApplyRules(), SECONDS, told.append)
+        )
         assert tried.done
         assert any(
             it.startswith("would wait: these groups have active members: late at eu") for it in told
         )
     assert all(it < 0 for it in committed_at(servers, "late", topic).values())
-    report = cut_over(moved.config, "late", None, WRITE, SECONDS, told.append)
+    report = of_the_only(cut_over_groups(moved.config, ["late"], None, WRITE, SECONDS, told.append))
     assert report.done
     assert report.topics == (topic,)
     assert {it.source: it.waiting for it in report.sources} == {"eu": 0, "us": 0}
     assert [it.verdict for it in report.partitions] == [PlaceVerdict.WRITE] * 6
-    twice = cut_over(moved.config, "late", None, WRITE, SECONDS, told.append)
+    twice = of_the_only(cut_over_groups(moved.config, ["late"], None, WRITE, SECONDS, told.append))
     assert twice.done
     assert [it.verdict for it in twice.partitions] == [PlaceVerdict.SAME] * 6
     assert [(it.offset, it.again) for it in twice.partitions] == [
@@ -430,7 +441,9 @@ def test_groups_that_the_config_names_are_kept_up_while_it_runs(moved: Moved) ->
 
     for least in (120, 100):
         read_some(eu, "sync-a", moved.single, least)
-        wanted = translate_group(moved.config, "sync-a", None, ApplyRules(), SECONDS, print)
+        wanted = of_the_only(
+            translate_groups(moved.config, ["sync-a"], None, ApplyRules(), SECONDS, print)
+        )
         places = {OurPartition(it.topic, it.partition): it.offset for it in wanted.partitions}
         wait_for(lambda: kept() == places, "the hub has it")  # noqa: B023
     # A person sets it back at the hub, to read again; and the group goes on at its source.
@@ -444,7 +457,9 @@ def test_groups_that_the_config_names_are_kept_up_while_it_runs(moved: Moved) ->
     # A command moves it, and then it is kept up again.
     assert moved.apply("sync-a").done
     read_some(eu, "sync-a", moved.single, 50)
-    wanted = translate_group(moved.config, "sync-a", None, ApplyRules(), SECONDS, print)
+    wanted = of_the_only(
+        translate_groups(moved.config, ["sync-a"], None, ApplyRules(), SECONDS, print)
+    )
     places = {OurPartition(it.topic, it.partition): it.offset for it in wanted.partitions}
     wait_for(lambda: kept() == places, "the hub has it again")
     # What we tell the sources of ourselves is nobody's reading.
@@ -496,3 +511,28 @@ def test_hundreds_of_groups_are_taken_over_by_one_look_and_only_once(moved: Move
 def test_a_group_that_has_read_nothing_is_refused(moved: Moved) -> None:
     with pytest.raises(RefusedError, match="group nobody has committed nothing"):
         moved.apply("nobody")
+
+
+def test_several_groups_are_translated_by_one_command(moved: Moved, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(to_yaml(moved.config))
+    words = ["groups", "translate", "early", "nobody", "single", "-c", str(file)]
+    done = CliRunner().invoke(app, [*words, "-o", "json"])
+    found = json.loads(done.stdout)
+    assert [it["group"] for it in found["groups"]] == ["early", "nobody", "single"]
+    assert "group nobody has committed nothing" in found["groups"][1]["error"]
+    assert found["done"] is False
+    # Where the others are at the hub by now depends on the tests before.
+    dones = 0
+    for group in (found["groups"][0], found["groups"][2]):
+        alone = of_the_only(
+            translate_groups(moved.config, [group["group"]], None, ApplyRules(), SECONDS, print)
+        )
+        offsets = [(it["topic"], it["partition"], it["offset"]) for it in group["partitions"]]
+        assert offsets == [(it.topic, it.partition, it.offset) for it in alone.partitions]
+        assert group["done"] == alone.done
+        dones += alone.done
+    assert done.exit_code == (EXIT_CONFIG if dones == 2 else EXIT_DATA)
+    shown = CliRunner().invoke(app, words)
+    assert "group nobody: " in shown.stdout
+    assert f"{dones} of 3 groups are done." in shown.stdout

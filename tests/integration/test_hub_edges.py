@@ -24,7 +24,7 @@ from aggregator.extras.embedded.topics import (
     end_offsets,
     produce,
 )
-from aggregator.features.groups.cutover import translate_group
+from aggregator.features.groups.cutover import translate_groups
 from aggregator.features.groups.hub_offsets import ApplyRules
 from aggregator.kafka.admin import HUB, discover, hub_facts, open_admin
 from aggregator.kafka.admin.preflight import check_cluster
@@ -33,7 +33,7 @@ from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from support.application import SHORT_BATCHES, application
 from support.archived import executors
 from support.changing import alter_topic, create_at
-from support.groups import commit_at
+from support.groups import commit_at, of_the_only
 from support.load import load, records
 from support.proxied import ProxiedCluster
 from support.reading import SECONDS, read_topic, wait_for, wait_until_topic_has
@@ -127,7 +127,9 @@ def test_a_hub_partition_without_leader_holds_up_no_other_topic_at_a_batch_end(
             # What has come so far is committed, though its task waits for the other topic.
             (written,) = end_offsets(source_a.bootstrap_servers, well).values()
             wait_for(lambda: committed(config, well) >= written, "its position is committed")
-            moved = translate_group(config, unique, None, ApplyRules(), SECONDS, LOG.warning)
+            moved = of_the_only(
+                translate_groups(config, [unique], None, ApplyRules(), SECONDS, LOG.warning)
+            )
         # A group's place in one hub topic does not depend on another one.
         assert moved.topics == (well,)
         assert [it.topic for it in moved.refused] == [ill]

@@ -7,7 +7,17 @@ from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from aggregator.features.groups.cutover import Outcome
+from aggregator.features.groups.group_report import GroupReport
 from support.reading import wait_for
+
+
+def of_the_only(outcomes: Mapping[str, Outcome]) -> GroupReport:
+    """What became of the only group; raises why it failed."""
+    (outcome,) = outcomes.values()
+    if isinstance(outcome, GroupReport):
+        return outcome
+    raise outcome
 
 
 def consumer(servers: str, group: str, protocol: str = "classic") -> Consumer:

@@ -8,6 +8,9 @@ from aggregator.datapath.connector.hub_origins import OpenOrigins, OriginRun
 from aggregator.features.groups.hub_scan import Scan, ScanCourse
 from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
 
+START_SECONDS = 30.0
+"""A Java process starts within this time, also on a busy machine: it is no silence of the hub."""
+
 
 def read_batch_scans(
     open_origins: OpenOrigins,
@@ -20,7 +23,7 @@ def read_batch_scans(
     course.finish()
     ranges = {tp: OffsetRange(at[tp], scan.end) for tp, scan in left.items()}
     with open_origins(hub, ranges, known, "aggregator-groups") as origins:
-        heard = time.monotonic()
+        heard = time.monotonic() + START_SECONDS
         for run in origins.runs():
             now = time.monotonic()
             course.check(now - heard)

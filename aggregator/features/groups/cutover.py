@@ -1,4 +1,4 @@
-"""Cuts a group over from its sources to the hub: wait until all is copied, translate, commit."""
+"""Cuts groups over from their sources to the hub: wait until all is copied, translate, commit."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -49,49 +49,48 @@ Outcome = GroupReport | AggregatorError
 
 
 class CutoverError(AggregatorError):
-    """The group was not cut over in time; nothing was written."""
+    """The groups were not cut over in time; nothing was written."""
 
 
-def translate_group(
+Move = Callable[
+    [Config, Sequence[str], str | None, ApplyRules, float, TextSink], dict[str, Outcome]
+]
+"""As `translate_groups` and `cut_over_groups`."""
+
+
+def translate_groups(
     config: Config,
-    group: str,
+    groups: Sequence[str],
     source: str | None,
     rules: ApplyRules,
     seconds: float,
     report: TextSink,
-) -> GroupReport:
-    """Translate a group as it is now, and write it unless the rules say not to.
+) -> dict[str, Outcome]:
+    """Translate groups as they are now, and write them unless the rules say not to.
 
-    Raises RefusedError when it has committed nothing that is copied, ClusterError and
-    CheckpointError when one of them does not answer.
+    A group's outcome is RefusedError when it has committed nothing that is copied. Raises
+    ClusterError and CheckpointError when something that all need does not answer.
     """
     moving = Moving(config, rules, time.monotonic() + seconds, report)
-    return _only(moving.all_of({group: config.chosen(source)}))
+    return moving.all_of(dict.fromkeys(groups, config.chosen(source)))
 
 
-def cut_over(
+def cut_over_groups(
     config: Config,
-    group: str,
+    groups: Sequence[str],
     source: str | None,
     rules: ApplyRules,
     seconds: float,
     report: TextSink,
-) -> GroupReport:
-    """Wait until the group is at rest at its sources and copied, then translate and write it.
+) -> dict[str, Outcome]:
+    """Wait until the groups are at rest at their sources and copied, then translate and write them.
 
-    Copied is all below the log ends of the moment at which it was at rest. A dry run waits for
-    nothing, and shows what it would wait for. Raises as `translate_group` does, and CutoverError
+    Copied is all below the log ends of the moment at which they were at rest. A dry run waits for
+    nothing, and shows what it would wait for. Raises as `translate_groups` does, and CutoverError
     when it is not done after `seconds`.
     """
     moving = Moving(config, rules, time.monotonic() + seconds, report, rest=True, copied=True)
-    return _only(moving.all_of({group: config.chosen(source)}))
-
-
-def _only(outcomes: Mapping[str, Outcome]) -> GroupReport:
-    (outcome,) = outcomes.values()
-    if isinstance(outcome, GroupReport):
-        return outcome
-    raise outcome
+    return moving.all_of(dict.fromkeys(groups, config.chosen(source)))
 
 
 @dataclass(frozen=True, slots=True)
