@@ -27,6 +27,18 @@ ARGUMENTS = (
 )
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 
+LAYOUT_SHIFT = """async () => {
+  let sum = 0;
+  const add = (entries) => entries.forEach((entry) => (sum += entry.value));
+  const observer = new PerformanceObserver((list) => add(list.getEntries()));
+  observer.observe({ type: "layout-shift", buffered: true });
+  // Those of before are handed over in a task of their own.
+  for (let frame = 0; frame < 3; frame += 1)
+    await new Promise((next) => requestAnimationFrame(() => setTimeout(next)));
+  add(observer.takeRecords());
+  return sum;
+}"""
+
 
 @dataclass
 class Visitor:
@@ -64,6 +76,10 @@ class Visitor:
             if images and picture in SHOWN:
                 self.page.screenshot(path=Path(images) / f"{picture}.png")
         self.page.emulate_media(color_scheme="light")
+
+    def shift(self) -> float:
+        """How much has moved on this page since it was opened, as browsers count layout shifts."""
+        return float(self.page.evaluate(LAYOUT_SHIFT))
 
     def fits(self, width: int) -> bool:
         """Whether nothing of the page has to be scrolled to sideways at this width in pixels."""
