@@ -75,7 +75,9 @@ def _problem(detail: ErrorDetails, keys: list[str | int], path: str) -> Problem:
         return Problem(path, hide_passwords(str(detail["ctx"]["error"])))
     if kind in ("string_too_short", "too_short"):
         example = _EXAMPLES.get(names[-1], "")
-        return Problem(path, "must not be empty", f"write {example}" if example else "")
+        least = detail["ctx"]["min_length"]
+        reason = "must not be empty" if least == 1 else f"must have at least {least} characters"
+        return Problem(path, reason, f"write {example}" if example else "")
     shown = _shown(value, names[-1])
     if found is None:
         return Problem(path, f"{shown} is not valid")

@@ -26,8 +26,9 @@ SCHEMAS = "kubernetes_validate/kubernetes-json-schema/v{}.0-local-strict/{}"
 
 def problems(thing: Mapping[str, Any], version: str) -> list[str]:
     """What this version (as 1.37) would refuse of an object, also fields that it does not know."""
-    group = thing["apiVersion"].replace(".k8s.io", "").replace("/", "-")
-    schema = _schema(version, f"{thing['kind'].lower()}-{group}.json")
+    group, _, number = thing["apiVersion"].rpartition("/")
+    parts = [thing["kind"].lower(), group.partition(".")[0], number]
+    schema = _schema(version, f"{'-'.join(filter(None, parts))}.json")
     definitions = _schema(version, "_definitions.json")
     registry = Registry([(str(definitions["$id"]), definitions)])
     found = Draft202012Validator(schema, registry=registry).iter_errors(thing)

@@ -394,6 +394,7 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
             " a retried task would write its records again (remove it; it is 1)",
         ),
         ("checkpoint: {path: ''}", "checkpoint.path: must not be empty"),
+        ("api: {read_token: short}", "api.read_token: must have at least 16 characters"),
         ("api: {listen: nowhere}", "api.listen: 'nowhere' is not host:port, nor 'off'"),
     ],
 )

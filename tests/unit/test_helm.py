@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 import yaml
 
 from aggregator import __version__
 from aggregator.config import load_text
+from aggregator.plan.lanes.slots import slots_of
 from support.helm import CHART, helm, rendered
 from support.kubernetes import problems
 
@@ -21,6 +24,13 @@ SOURCE = (
 )
 ON_A_DISK = (HUB, *SOURCE)
 ON_A_STORE = (*ON_A_DISK, "state.enabled=false", "config.checkpoint.path=s3://bucket/state")
+WITH_EXECUTORS = (
+    *ON_A_DISK,
+    "executors.enabled=true",
+    "executors.instances=3",
+    "networkPolicy.enabled=true",
+)
+VALUE = "long-enough-for-a-token"
 ALL_OF_IT = (
     *ON_A_DISK,
     "monitoring.podMonitor=true",
@@ -64,7 +74,11 @@ def container_of(made: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("values", [ON_A_DISK, ON_A_STORE, ALL_OF_IT], ids=["disk", "store", "all"])
+@pytest.mark.parametrize(
+    "values",
+    [ON_A_DISK, ON_A_STORE, WITH_EXECUTORS, ALL_OF_IT],
+    ids=["disk", "store", "executors", "all"],
+)
 def test_kubernetes_takes_what_it_makes(values: tuple[str, ...]) -> None:
     sets = [word for value in values for word in ("--set", value)]
     linted = helm("lint", "--strict", str(CHART), *sets)
@@ -121,6 +135,47 @@ def test_what_selects_the_pods_finds_them_and_their_port() -> None:
     assert endpoint["scheme"] == "https"
     probes = [container[it] for it in ("startupProbe", "livenessProbe", "readinessProbe")]
     assert {it["httpGet"]["scheme"] for it in probes} == {"HTTPS"}
+
+
+def test_executors_are_started_by_the_pod_and_find_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = objects(*WITH_EXECUTORS)
+    container = container_of(made)
+    # What the pod is given, the config refers to.
+    for each in container["env"]:
+        monkeypatch.setenv(each["name"], {"POD_IP": "10.0.0.1"}.get(each["name"], VALUE))
+    config = load_text(made["ConfigMap"]["data"]["aggregator.yaml"])
+    conf = config.spark.conf
+    assert config.spark.master.startswith("k8s://")
+    assert (conf["spark.driver.host"], conf["spark.kubernetes.driver.pod.name"]) == (
+        "10.0.0.1",
+        VALUE,
+    )
+    assert slots_of(config.spark.master, conf, None) == 3 * 32
+    # The settings are those of the Spark that is started, which has an image of its version.
+    jar = (
+        Path(pyspark.__file__).parent / "jars" / f"spark-kubernetes_2.13-{pyspark.__version__}.jar"
+    )
+    known = zipfile.ZipFile(jar).read("org/apache/spark/deploy/k8s/Config$.class")
+    prefix = "spark.kubernetes.executor.label."
+    for name in (it for it in conf if it.startswith("spark.kubernetes.")):
+        assert (prefix if name.startswith(prefix) else name).encode() in known, name
+    assert conf["spark.kubernetes.container.image"].endswith(f":{pyspark.__version__}")
+    # They may be started, and may reach its ports; and none of them is taken for an instance.
+    account = made["Deployment"]["spec"]["template"]["spec"]["serviceAccountName"]
+    assert account == made["ServiceAccount"]["metadata"]["name"]
+    assert [it["name"] for it in made["RoleBinding"]["subjects"]] == [account]
+    assert made["RoleBinding"]["roleRef"]["name"] == made["Role"]["metadata"]["name"]
+    ports = {str(it["containerPort"]): it["name"] for it in container["ports"]}
+    _, opened = made["NetworkPolicy"]["spec"]["ingress"]
+    wanted = {ports[conf[f"spark.driver.{it}"]] for it in ("port", "blockManager.port")}
+    assert {it["port"] for it in opened["ports"]} == wanted
+    label = conf[f"{prefix}app"]
+    assert opened["from"] == [{"podSelector": {"matchLabels": {"app": label}}}]
+    assert made["Deployment"]["spec"]["selector"]["matchLabels"]["app"] != label
+    # Another account than one's own is not made.
+    named = objects(*WITH_EXECUTORS, "serviceAccount.name=reader")
+    assert "ServiceAccount" not in named
+    assert [it["name"] for it in named["RoleBinding"]["subjects"]] == ["reader"]
 
 
 def test_the_alerts_are_those_of_the_other_examples() -> None:

@@ -43,7 +43,37 @@ app: {{ .Release.Name }}
 {{- if .Values.state.enabled }}
 {{- $_ := set $own "checkpoint" (dict "path" "/state") }}
 {{- end }}
+{{- if .Values.executors.enabled }}
+{{- $_ := set $own "spark" (include "aggregator.spark" . | fromYaml) }}
+{{- end }}
 {{- mergeOverwrite $own $config | toYaml }}
+{{- end }}
+
+{{- /* How Spark starts executors, which find the pod of the driver by its address. */}}
+{{- define "aggregator.spark" -}}
+master: k8s://https://kubernetes.default.svc
+conf:
+  spark.executor.instances: {{ .Values.executors.instances | quote }}
+  spark.executor.cores: {{ .Values.executors.cores | quote }}
+  spark.executor.memory: {{ .Values.executors.memory }}
+  spark.kubernetes.executor.request.cores: {{ .Values.executors.requestCores | quote }}
+  spark.kubernetes.container.image: {{ .Values.executors.image }}
+  spark.kubernetes.namespace: {{ .Release.Namespace }}
+  # Executors end with the pod that started them.
+  spark.kubernetes.driver.pod.name: "${env:POD_NAME}"
+  spark.kubernetes.executor.label.app: {{ include "aggregator.executor" . }}
+  spark.driver.host: "${env:POD_IP}"
+  spark.driver.bindAddress: "0.0.0.0"
+  spark.driver.port: "7078"
+  spark.driver.blockManager.port: "7079"
+{{- end }}
+
+{{- define "aggregator.executor" -}}
+{{ .Release.Name }}-executor
+{{- end }}
+
+{{- define "aggregator.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default (ternary .Release.Name "" .Values.executors.enabled) }}
 {{- end }}
 
 {{- define "aggregator.scheme" -}}
