@@ -38,6 +38,8 @@ from aggregator.store.moved_groups import MovedGroups
 from aggregator.store.state_store import StateStore
 
 POLL_SECONDS = 1.0
+STILL_SECONDS = 30.0
+"""Positions move with each commit: where none has moved by then, something may be wrong."""
 AT_ONCE = 4
 """How many groups are translated at the same time: each reads the history."""
 
@@ -310,20 +312,22 @@ def _copied(
     report: TextSink,
 ) -> CheckpointState:
     """The checkpoint, once its positions have reached these ends."""
+    before, moved_at = -1, 0.0
     while True:
         state = stored_state(config.checkpoint)
         left = _left(ends, state)
         if not left:
             return state
+        if (now := sum(left.values())) != before:
+            before, moved_at = now, time.monotonic()
         first, *others = left
-        words = (
-            f"{sum(left.values()):,} offsets are not copied yet, of {first} and {len(others)} "
-            "other partitions"
-        )
+        words = f"{now:,} offsets are not copied yet, of {first} and {len(others)} other partitions"
         if rules.dry_run:
             report(f"would wait: {words}")
             return state
-        _wait(deadline, f"{words}; does it run, and is nothing paused?", report)
+        if time.monotonic() >= min(deadline, moved_at + STILL_SECONDS):
+            words += "; does it run, and is nothing paused?"
+        _wait(deadline, words, report)
 
 
 def _left(
