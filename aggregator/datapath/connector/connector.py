@@ -25,6 +25,7 @@ from aggregator.model.errors import ClusterError
 from aggregator.model.values import SchemaIds, Skip, SourcePartition, TopicPartition
 from aggregator.plan.health.fetched_ends import Fetches, LogEnd
 from aggregator.plan.lease import EXECUTOR_SECONDS
+from aggregator.plan.positions.hub_losses import least_cuts
 from aggregator.plan.positions.origins import HubSample, Print, SampleAnswers, SourceRecord
 from aggregator.plan.positions.recovery import TailPlan
 
@@ -159,7 +160,7 @@ class Connector:
             self._since, self._moves, self._over = found.seq, found.moves, found.over
             self._take_ends(found, now)
             for tp, at in found.cuts:
-                self._cuts[tp] = min(at, self._cuts.get(tp, at))
+                self._cuts = least_cuts(self._cuts, {tp: at})
             for task in found.tasks:
                 if (own := self._tasks.get((task.lane, task.generation))) is not None:
                     own[task.task] = task

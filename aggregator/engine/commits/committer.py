@@ -98,10 +98,11 @@ class Commits:
         none before these ends. Those `rewound` were set back for what the hub has lost. It was read
         in the hub topics with these `hub_ids`, or those of the last discovery. Raises
         CheckpointError when it cannot be written, and ClusterError when the hub does not report its
-        end offsets; then they have to be recovered again.
+        end offsets, or has lost something since it was read; then they have to be recovered again.
         """
         older = older or {}
         with self._lock:
+            self._refuse_cuts()
             ids_read = self._identity.hub_ids if hub_ids is None else hub_ids
             whole = positions.only(positions.keys() - older.keys())
             found: list[Checkpoint] = []
@@ -253,6 +254,16 @@ class Commits:
         self._cuts = least_cuts(self._cuts, cuts)
         words = f"{words_of(cuts)}: what it lacks is copied again"
         self._emit(Event("hub_lost", words, {"hub_partitions": len(cuts)}))
+
+    def _take_cuts(self) -> None:
+        """Note what lanes have found to be lost; without lanes that is nothing."""
+
+    def _refuse_cuts(self) -> None:
+        """What was decided before the hub had lost something is decided again."""
+        self._take_cuts()
+        if cuts := self._cuts:
+            self._commit()
+            raise ClusterError(f"hub: {words_of(cuts)}")
 
     def _note_error(self, error: str) -> None:
         if error != self.error:

@@ -22,7 +22,7 @@ from aggregator.model.failpoint import failpoint
 from aggregator.model.loop import FOREVER, Loop
 from aggregator.model.values import Positions, SourcePartition
 from aggregator.plan.lifecycle.inputs import Known
-from aggregator.plan.positions.hub_losses import least_cuts, words_of
+from aggregator.plan.positions.hub_losses import least_cuts
 from aggregator.status.figures import Figures
 from aggregator.status.view import LaneProgress
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
@@ -156,18 +156,6 @@ class Observer(Commits):
                 self._commit_end(lane, report, lane.reported.only(set(partitions)))
             lane.leave(partitions)
 
-    def recovered(
-        self,
-        positions: Positions,
-        older: Mapping[SourcePartition, Ends] | None = None,
-        rewound: Collection[SourcePartition] = (),
-        hub_ids: Mapping[str, str] | None = None,
-    ) -> None:
-        """As Commits does it; ClusterError where the hub has lost something since it was read."""
-        with self._lock:
-            self._refuse_cuts()
-            super().recovered(positions, older, rewound, hub_ids)
-
     @property
     def hub_ends(self) -> Ends:
         """How far the hub is known to be; what it acknowledges from now on comes behind that."""
@@ -222,13 +210,6 @@ class Observer(Commits):
         self._begun = {
             name: replace(it, cuts=least_cuts(it.cuts, cuts)) for name, it in self._begun.items()
         }
-
-    def _refuse_cuts(self) -> None:
-        """What was decided before the hub had lost something is decided again."""
-        self._take_cuts()
-        if cuts := self._cuts:
-            self._commit()
-            raise ClusterError(f"hub: {words_of(cuts)}")
 
     def _read_now_and_then(self) -> None:
         if time.monotonic() - self._read_at < READ_SECONDS:

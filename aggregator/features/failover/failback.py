@@ -7,7 +7,6 @@ the failover, and nothing that came from a source. Each step is done once.
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from aggregator.features.failover.failover import (
     wait_copied,
 )
 from aggregator.features.failover.failover_report import FailbackReport, StepRow, StepState
-from aggregator.features.groups.batch_scan import read_batch_scans
+from aggregator.features.groups.batch_scan import in_batches
 from aggregator.features.groups.hub_scan import ScanLimits, read_scans
 from aggregator.features.positions.set_stopped import set_positions
 from aggregator.features.positions.targets import MoveRequest
@@ -222,16 +221,15 @@ def _left_at_hub(
     """
     timeout = config.supervision.connect_timeout
     places = {TopicPartition(t, n): at for t, own in starts.items() for n, at in own.items()}
-    known = {sp for it in routes for sp in it.source_partitions()}
-    known |= stored_state(config.checkpoint).entries.keys()
+    stored = stored_state(config.checkpoint).entries
     try:
         with open_admin(config, HUB) as admin:
             logs = read_logs(admin, starts, timeout)
         most = max(COUNTED // max(1, len(places)), COUNTED_LEAST)
         counts = {tp: NativeCount(logs[tp], at, most) for tp, at in places.items() if tp in logs}
         deadline = time.monotonic() + COUNT_SECONDS
-        in_batches = partial(read_batch_scans, ProcessOrigins, config.hub, known)
-        read_scans(config.hub, counts, ScanLimits(timeout, deadline), in_batches)
+        batches = in_batches(ProcessOrigins, config.hub, routes, stored)
+        read_scans(config.hub, counts, ScanLimits(timeout, deadline), batches)
     except ClusterError as error:
         return [f"whether the hub holds more of its own, before its start, is not known: {error}"]
     found = {tp: it.found for tp, it in counts.items() if it.found}

@@ -2,14 +2,26 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from aggregator.config.schema import ClusterConfig
 from aggregator.datapath.connector.hub_origins import OpenOrigins, OriginRun
-from aggregator.features.groups.hub_scan import Scan, ScanCourse
-from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
+from aggregator.features.groups.hub_scan import Otherwise, Scan, ScanCourse
+from aggregator.model.values import OffsetRange, Route, SourcePartition, TopicPartition
 
 START_SECONDS = 30.0
 """A Java process starts within this time, also on a busy machine: it is no silence of the hub."""
+
+
+def in_batches(
+    open_origins: OpenOrigins,
+    hub: ClusterConfig,
+    routes: Iterable[Route],
+    stored: Iterable[SourcePartition],
+) -> Otherwise:
+    """Reads scans where batches may be of the source partitions of routes, or of those stored."""
+    known = {*stored, *(sp for it in routes for sp in it.source_partitions())}
+    return partial(read_batch_scans, open_origins, hub, known)
 
 
 def read_batch_scans(

@@ -11,7 +11,7 @@ from typing import Any
 from aggregator.config.schema import Config
 from aggregator.datapath.connector.hub_origins import OpenOrigins, ProcessOrigins
 from aggregator.features.backfill.backfill_table import BackfillTable
-from aggregator.features.groups.batch_scan import read_batch_scans
+from aggregator.features.groups.batch_scan import in_batches
 from aggregator.features.groups.group_admin import AT_ONCE, ask_states, committed_by_all
 from aggregator.features.groups.hub_offsets import (
     Commits,
@@ -288,9 +288,9 @@ def _read(sight: GroupSight, scans: Mapping[TopicPartition, Scan], reading: HubR
         sight.config.supervision.connect_timeout, reading.deadline, reading.report, reading.stop
     )
     hub = sight.config.hub
-    known = {*sight.state.entries, *(sp for it in sight.routes for sp in it.source_partitions())}
     # Batches may have been copied as they are while the config said so.
-    read_scans(hub, scans, how, partial(read_batch_scans, reading.open_origins, hub, known))
+    batches = in_batches(reading.open_origins, hub, sight.routes, sight.state.entries)
+    read_scans(hub, scans, how, batches)
 
 
 def prepared(

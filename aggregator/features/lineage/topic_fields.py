@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from aggregator.config.schema import Config
 from aggregator.features.lineage.lineage_jobs import Dataset, topic_at
 from aggregator.features.lineage.table_columns import Columns
-from aggregator.kafka.registry.client import Registry
+from aggregator.kafka.registry.client import Registry, kind_of
 from aggregator.kafka.registry.copying import newest
 from aggregator.kafka.registry.differences import WHOLE, facts_of
 from aggregator.model.errors import RegistryError
@@ -60,5 +60,5 @@ class TopicFields:
         known.failures.pop(dataset.name, None)
         if entry is None or text is None:
             return ()
-        facts = facts_of(str(entry.get("schemaType") or "AVRO"), text) or {}
+        facts = facts_of(str(kind_of(entry)), text) or {}
         return tuple((path, it.type) for path, it in facts.items() if path != WHOLE)

@@ -14,6 +14,7 @@ from aggregator.features.schemas.conflicts import (
 )
 from aggregator.kafka.admin.parallel import ask_all
 from aggregator.kafka.registry import Registry, open_registry
+from aggregator.kafka.registry.client import kind_of
 from aggregator.kafka.registry.copying import newest, would_fit
 from aggregator.model.errors import RegistryError
 from aggregator.model.values import Route
@@ -105,5 +106,5 @@ def _found(registry: Registry, place: str, subject: str, wanted: SubjectPair) ->
     answer = newest(registry, subject)
     if answer is None:
         return None
-    kind = str(answer.get("schemaType") or "AVRO")
+    kind = str(kind_of(answer))
     return SeenSchema(place, int(answer["version"]), wanted, kind, registry.whole(answer))

@@ -35,6 +35,11 @@ MOST_DEEP = 20
 MOST_SAID = 300
 
 
+def kind_of(entry: Mapping[str, Any]) -> Any:
+    """The type of a registry's entry, which does not name Avro."""
+    return entry.get("schemaType") or "AVRO"
+
+
 @lru_cache(maxsize=64)
 def open_registry(schemas: SchemasConfig) -> Registry | None:
     """The registry of a cluster, the same for the same settings; None when it names none."""
@@ -109,7 +114,7 @@ class Registry:
     def _ask(self, schema: SchemaId) -> Schema:
         deadline = time.monotonic() + self._timeout
         entry = self._definition(schema, deadline)
-        kind: SchemaKind = entry.get("schemaType") or "AVRO"
+        kind: SchemaKind = kind_of(entry)
         if kind not in get_args(SchemaKind):
             raise RegistryError(f"{self.url}: schema {schema} is of an unknown type: {kind}")
         text = str(entry.get("schema", ""))
@@ -136,7 +141,7 @@ class Registry:
     def whole(self, entry: Mapping[str, Any]) -> str:
         """The text of a registry's entry; for Avro with all schemas that it refers to."""
         text = str(entry["schema"])
-        if (entry.get("schemaType") or "AVRO") != "AVRO" or not entry.get("references"):
+        if kind_of(entry) != "AVRO" or not entry.get("references"):
             return text
         with self._lock:
             referred = self._referred(entry, time.monotonic() + self._timeout, 0)

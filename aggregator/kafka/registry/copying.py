@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 from uuid import UUID
 
-from aggregator.kafka.registry.client import NOT_FOUND, Registry
+from aggregator.kafka.registry.client import NOT_FOUND, Registry, kind_of
 from aggregator.kafka.registry.differences import differences, in_words
 from aggregator.kafka.registry.wire_format import SchemaId
 from aggregator.model.errors import RegistryError
@@ -142,7 +142,7 @@ def _definition(entry: Mapping[str, Any]) -> Definition:
         Reference(str(it["name"]), str(it["subject"]), int(it["version"]))
         for it in entry.get("references") or ()
     )
-    return Definition(str(entry.get("schemaType") or "AVRO"), str(entry["schema"]), references)
+    return Definition(str(kind_of(entry)), str(entry["schema"]), references)
 
 
 def _subjects(registry: Registry, schema: SchemaId) -> tuple[str, ...]:
@@ -231,7 +231,7 @@ def _conflict(hub: Registry, subject: str, own: Definition, why: RegistryError) 
     words = f"{hub.url} refuses it as incompatible under {subject}"
     try:
         if (there := newest(hub, subject)) is not None:
-            kinds = (str(there.get("schemaType") or "AVRO"), own.kind)
+            kinds = (str(kind_of(there)), own.kind)
             ours = {"schema": own.text, "references": [it._asdict() for it in own.references]}
             texts = (hub.whole(there), hub.whole({**ours, "schemaType": own.kind}))
             if found := differences(kinds, texts):

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from aggregator.model.values import OffsetRange, Positions, SourcePartition, TopicPartition
 from aggregator.plan.positions.start import Gap, GapKind, Observed, Remembered
 
 Ends = Mapping[TopicPartition, int]
+Place = TypeVar("Place", TopicPartition, int)
 
 NO_ID = "-"
 LOST = "lost"
@@ -31,15 +33,14 @@ def cut_id(hub_id: str, cuts: Mapping[int, int]) -> str:
 
     What the id says already, of others or of the same, stays.
     """
-    known = cuts_in(hub_id)
-    least = {number: min(at, known.get(number, at)) for number, at in {**known, **cuts}.items()}
+    least = least_cuts(cuts_in(hub_id), cuts)
     own = id_before(hub_id) or NO_ID
     return " ".join([LOST, own, *(f"{number}:{least[number]}" for number in sorted(least))])
 
 
 def is_lost(hub_id: str) -> bool:
     """Whether it says, in place of a hub topic's id, that records are lost."""
-    return hub_id.startswith(LOST) and hub_id.split(" ", 1)[0] == LOST
+    return hub_id.split(" ", 1)[0] == LOST
 
 
 def id_before(hub_id: str) -> str:
@@ -64,9 +65,9 @@ def cut_ids(hub_ids: Mapping[str, str], cuts: Ends) -> dict[str, str]:
     return {**hub_ids, **{name: cut_id(hub_ids.get(name, ""), it) for name, it in of_topic.items()}}
 
 
-def least_cuts(one: Ends, other: Ends) -> dict[TopicPartition, int]:
-    """Where partitions were cut off by either: the lower offset."""
-    return {tp: min(ends[tp] for ends in (one, other) if tp in ends) for tp in {**one, **other}}
+def least_cuts(one: Mapping[Place, int], other: Mapping[Place, int]) -> dict[Place, int]:
+    """Where partitions, or their numbers, were cut off by either: the lower offset."""
+    return {it: min(ends[it] for ends in (one, other) if it in ends) for it in {**one, **other}}
 
 
 def cut_ends(ends: Ends, cuts: Ends) -> Ends:
