@@ -124,10 +124,10 @@ def lowest_ends(failovers: Iterable[Failover]) -> dict[TopicPartition, int]:
 
 
 class NativeCount:
-    """Counts what of a hub partition was written there itself before `until`, record by record.
+    """Counts the records of a hub partition before `until` that were written there itself.
 
-    Of the newest `most` offsets there. A scan of `groups.read`: records from `start` to `end` are
-    handed in; nothing more is needed when it is `done`.
+    Of the newest `most` offsets there. It is a `Scan` of the commands of groups: it takes the
+    records from `start` to `end`, and needs nothing more when it is `done`.
     """
 
     def __init__(self, log: OffsetRange, until: int, most: int) -> None:
@@ -137,12 +137,12 @@ class NativeCount:
         self.read = 0
         self.found = 0
 
-    def take(self, offset: int, origin: SourcePartition | None, _: int) -> None:
-        """The next record: its hub offset, and the partition that it comes from."""
-        if offset < self.end:
-            self.read += 1
-            self.found += origin is None
-        self.done = offset + 1 >= self.end
+    def take(self, offset: int, origin: SourcePartition | None, _: int, records: int = 1) -> None:
+        """The next records: the hub offset of the first, and the partition that they come from."""
+        taken = max(0, min(records, self.end - offset))
+        self.read += taken
+        self.found += taken if origin is None else 0
+        self.done = offset + records >= self.end
 
 
 def way_back(

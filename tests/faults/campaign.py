@@ -200,6 +200,7 @@ def read(servers: str, topic: str) -> Iterator[Message]:
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
             "queued.max.messages.kbytes": 16_384,
+            "fetch.queue.backoff.ms": 10,
             "log_level": 0,
         }
     )

@@ -41,6 +41,7 @@ def _consumer(bootstrap: str, client: Client | None) -> Consumer:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
+            "fetch.queue.backoff.ms": 10,
             # A fetch that waited this long for more shows the end of a log.
             "fetch.wait.max.ms": 20,
             "log_level": 0,

@@ -186,6 +186,7 @@ def _consumer(bootstrap: str) -> Consumer:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
+            "fetch.queue.backoff.ms": 10,
             "fetch.wait.max.ms": END_TOLD_MS,
             "log_level": 0,
         }

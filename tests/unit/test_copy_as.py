@@ -130,30 +130,33 @@ def test_the_origins_that_a_reader_may_find_are_of_all_partitions_up_to_the_last
     assert json.loads(option) == {"header": "origin", "topics": [["eu", "b", 5], ["us", "a", 1]]}
 
 
-def test_lines_of_java_become_records_of_scans_until_these_are_done() -> None:
-    taken: list[tuple[int, SourcePartition | None, int]] = []
+def test_lines_of_java_become_runs_of_scans_until_these_are_done() -> None:
+    taken: list[tuple[int, SourcePartition | None, int, int]] = []
 
     class Few:
-        """A scan of four records."""
+        """A scan of one run."""
 
         start, end, read, done = 0, 100, 0, False
 
-        def take(self, offset: int, origin: SourcePartition | None, at: int) -> None:
-            taken.append((offset, origin, at))
-            self.done = len(taken) == 4
+        def take(
+            self, offset: int, origin: SourcePartition | None, at: int, records: int = 1
+        ) -> None:
+            taken.append((offset, origin, at, records))
+            self.done = True
 
     name, other, few = TopicPartition("a", 0), TopicPartition("b", 1), Few()
     at = {name: 0, other: 0}
     take_run(parse_run("1 7 9 eu/x/0 3", [other, name]), {name: few}, at)
     assert (few.done, at[name]) == (True, 16)
     sp = SourcePartition("eu", "x", 0)
-    assert taken == [(7, sp, 3), (8, sp, 4), (9, sp, 5), (10, sp, 6)]
+    assert taken == [(7, sp, 3, 9)]
     again = Few()
     taken.clear()
-    for line in ("0 5 1 - 0", "1 7 9 eu/x/0 3", "0 end"):
+    for line in ("0 end", "0 5 1 - 0", "1 7 9 eu/x/0 3"):
         take_run(parse_run(line, [other, name]), {other: again}, at)
-    assert taken == [(5, None, 0)]
-    assert again.done
+    assert (again.done, taken) == (True, [])
+    take_run(parse_run("1 16 2 - 0", [other, name]), {name: few}, at)
+    assert (at[name], taken) == (18, [])
 
 
 def test_a_tee_lands_nothing_before_the_checkpoint_says_whose_batches_there_are(

@@ -26,8 +26,9 @@ from aggregator.features.groups.hub_offsets import (
     unread_losses,
 )
 from aggregator.features.groups.hub_offsets import KnownPosition as Known
-from aggregator.features.groups.hub_scan import plan_shared
+from aggregator.features.groups.hub_scan import SharedScan, plan_shared
 from aggregator.model.values import LogId, OffsetRange, Route, SourcePartition, TopicPartition
+from aggregator.plan.failover import NativeCount
 from aggregator.plan.positions.start import Gap, GapKind
 from support.examples import examples
 
@@ -190,6 +191,65 @@ def test_groups_that_are_read_together_find_what_each_finds_alone(
         assert found == [(it.place, it.again, it.counted, it.read, it.found) for it in alone]
 
 
+FEEDS = st.dictionaries(
+    st.sampled_from((origin(0), origin(1))),
+    st.builds(
+        OriginFeed,
+        st.integers(0, 40),
+        st.integers(0, 40),
+        st.none() | st.integers(0, 60),
+        st.booleans(),
+    ),
+)
+SCANS = st.lists(
+    st.tuples(FEEDS, st.none() | st.integers(1, 40), st.none() | st.integers(0, 40)),
+    min_size=1,
+    max_size=3,
+)
+RUNS = st.lists(
+    st.tuples(
+        st.sampled_from((None, origin(0), origin(1), origin(2))),
+        st.integers(1, 12),
+        st.integers(0, 2),
+        st.integers(0, 2),
+    ),
+    max_size=12,
+)
+
+
+@given(SCANS, RUNS)
+@examples(500)
+def test_a_run_of_records_says_what_its_records_say_one_by_one(
+    drawn: list[tuple[dict[SourcePartition, OriginFeed], int | None, int | None]],
+    drawn_runs: list[tuple[SourcePartition | None, int, int, int]],
+) -> None:
+    end, runs = 0, []
+    positions = dict.fromkeys((None, origin(0), origin(1), origin(2)), 0)
+    for sp, records, hub_hole, hole in drawn_runs:
+        at = positions[sp] + hole
+        runs.append((end + hub_hole, sp, at, records))
+        end, positions[sp] = end + hub_hole + records, at + records
+    log = OffsetRange(0, end)
+
+    def found(*, whole: bool) -> list[tuple[object, ...]]:
+        scans = [HubScan(feeds, log, most, pin) for feeds, most, pin in drawn]
+        waiting = [it for it in scans if not it.done]
+        shared = SharedScan(waiting) if waiting else NativeCount(log, 0, 1)
+        native = NativeCount(log, end - 3, 20)
+        for scan in (shared, native):
+            for offset, sp, at, records in runs:
+                # A run may begin before the scan does, but is then cut there by its reader.
+                cut = min(max(0, scan.start - offset), records)
+                for more in (cut,) if whole else range(cut, records):
+                    if cut < records and not scan.done:
+                        taken = records - cut if whole else 1
+                        scan.take(offset + more, sp, at + more, taken)
+        kept = [(it.place, it.again, it.counted, it.read, it.found, it.done) for it in scans]
+        return [*kept, (native.found, native.read, native.done)]
+
+    assert found(whole=True) == found(whole=False)
+
+
 def test_a_group_far_behind_is_read_by_itself_and_the_others_once() -> None:
     log = OffsetRange(0, 1_000)
     starts = [0, 5, 900, 905, 8]
@@ -217,7 +277,10 @@ def test_reading_ends_where_no_older_record_can_follow() -> None:
     scan = HubScan({**feeds, origin(1): OriginFeed(7, lower=490, upper=510)}, OffsetRange(0, 1000))
     assert scan.start == 480
     assert take(scan, rows[480:])[-1] == 509
-    assert (scan.place, scan.again) == (500, 0)
+    assert (scan.place, scan.again, scan.read) == (500, 0, 30)
+    scan = HubScan({**feeds, origin(1): OriginFeed(7, lower=490, upper=510)}, OffsetRange(0, 1000))
+    scan.take(480, origin(0), 480, 520)
+    assert (scan.place, scan.again, scan.read, scan.done) == (500, 0, 30, True)
 
 
 def test_a_partition_that_was_set_back_is_read_to_the_end() -> None:

@@ -51,7 +51,7 @@ def read_batch_scans(
 def take_run(
     run: OriginRun, left: Mapping[TopicPartition, Scan], at: dict[TopicPartition, int]
 ) -> None:
-    """Hand its records to their scan, if that is one of those left; `at` is behind them then."""
+    """Hand its records to their scan, if that is one of those left; `at` is after them then."""
     scan = left.get(run.tp)
     if scan is None:
         return
@@ -59,8 +59,5 @@ def take_run(
         scan.done = True
         return
     at[run.tp] = run.offset + run.records
-    for more in range(run.records):
-        if scan.done:
-            return
-        origin = run.origin + more if run.source is not None else 0
-        scan.take(run.offset + more, run.source, origin)
+    if not scan.done:
+        scan.take(run.offset, run.source, run.origin, run.records)

@@ -108,8 +108,46 @@ class HubScan:
         """Whether a record was found there; else it is the end."""
         return self._found is not None
 
-    def take(self, offset: int, origin: SourcePartition | None, at: int) -> None:
-        """The next record: its hub offset, and the partition and offset that it comes from."""
+    def take(self, offset: int, origin: SourcePartition | None, at: int, records: int = 1) -> None:
+        """The next records, which follow each other here and where they come from.
+
+        `offset` is the hub offset of the first, which comes from offset `at` of `origin`. Those
+        after it that would only be counted are counted at once: a batch costs as much as a record.
+        """
+        over = offset + records
+        while offset < over and not self.done:
+            self._take_one(offset, origin, at)
+            offset, at = offset + 1, at + 1
+            if offset < over and not self.done:
+                alike = min(over - offset, self._alike(offset, origin, at))
+                self.read += alike
+                if self._is_again(origin, at):
+                    self.again += alike
+                offset, at = offset + alike, at + alike
+
+    def _is_again(self, origin: SourcePartition | None, at: int) -> bool:
+        """Whether a record, and those before the commit after it, are read again."""
+        feed = self._feeds.get(origin) if origin is not None else None
+        return feed is not None and at < feed.commit and self._found is not None
+
+    def _alike(self, offset: int, origin: SourcePartition | None, at: int) -> int:
+        """How many records from this one on change nothing but counts."""
+        # The one that reaches the limit ends the scan, and so does the one before `_until`.
+        limits = [self.end - offset, self._most - self.read - 1]
+        if self._found is not None:
+            limits.append(self._until - 1 - offset)
+        feed = self._feeds.get(origin) if origin is not None else None
+        if origin is None and self._found is None:
+            limits.append(self._pin - offset)
+        elif feed is not None and at < feed.commit:
+            limits.append(feed.commit - at)
+        elif feed is not None and offset < feed.lower:
+            limits.append(feed.lower - offset)
+        elif feed is not None and (self._found is None or (feed.in_order and origin in self._open)):
+            return 0
+        return max(0, min(limits))
+
+    def _take_one(self, offset: int, origin: SourcePartition | None, at: int) -> None:
         if offset >= self.end:
             self.done = True
             return

@@ -47,8 +47,13 @@ class Scan(Protocol):
 
     done: bool
 
-    def take(self, offset: int, origin: SourcePartition | None, at: int, /) -> None:
-        """The next record: its hub offset, and the partition and offset that it comes from."""
+    def take(
+        self, offset: int, origin: SourcePartition | None, at: int, records: int = 1, /
+    ) -> None:
+        """The next records, which follow each other here and where they come from.
+
+        `offset` is the hub offset of the first, which comes from offset `at` of `origin`.
+        """
 
 
 class SharedScan:
@@ -73,17 +78,19 @@ class SharedScan:
                 scan.done = True
             self._coming, self._begun = [], []
 
-    def take(self, offset: int, origin: SourcePartition | None, at: int) -> None:
-        """The next record, for those that have begun."""
-        self.read += 1
-        while self._coming and self._coming[-1].start <= offset:
-            self._begun.append(self._coming.pop())
-        over = False
-        for scan in self._begun:
-            scan.take(offset, origin, at)
-            over = over or scan.done
-        if over:
-            self._begun = [it for it in self._begun if not it.done]
+    def take(self, offset: int, origin: SourcePartition | None, at: int, records: int = 1) -> None:
+        """The next records, for those that have begun; each begins at its start."""
+        over = offset + records
+        while offset < over and not self.done:
+            while self._coming and self._coming[-1].start <= offset:
+                self._begun.append(self._coming.pop())
+            until = min(over, self._coming[-1].start) if self._coming else over
+            for scan in self._begun:
+                scan.take(offset, origin, at, until - offset)
+            if any(scan.done for scan in self._begun):
+                self._begun = [it for it in self._begun if not it.done]
+            self.read += until - offset
+            offset, at = until, at + until - offset
 
 
 def plan_shared(

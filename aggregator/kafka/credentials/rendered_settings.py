@@ -94,6 +94,9 @@ def reader_settings(cluster: ClusterConfig, group: str) -> dict[str, Any]:
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
+        # By default a partition of which enough is fetched ahead is left alone for a second, so
+        # that one that is read to its end is read for a part of the time.
+        "fetch.queue.backoff.ms": 10,
         "auto.offset.reset": "earliest",
         "log_level": 0,
         "error_cb": ignore,
