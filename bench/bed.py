@@ -14,6 +14,7 @@ from pathlib import Path
 from aggregator.extras.embedded.broker_settings import HERE, Hosts
 from aggregator.extras.embedded.cluster import EmbeddedCluster, start_clusters
 from aggregator.extras.embedded.processes import GuardedProcess
+from aggregator.extras.embedded.spark_master import WorkerSize, spark_master
 from aggregator.extras.embedded.topics import create_topic, delete_topic
 from aggregator.extras.embedded.waiting import wait_until
 from aggregator.model.errors import AggregatorError
@@ -21,6 +22,7 @@ from bench.groups import commit, log_ends, planned
 from bench.hub_log import Requests
 from bench.job import Job, Tool
 from bench.load import Values, preload
+from bench.ours import EXECUTOR_CORES
 from bench.tools import BROKER_CONFIG, BROKER_JAVA
 from bench.works import Work
 
@@ -32,6 +34,9 @@ FAR = Hosts("10.213.77.1", "10.213.77.2")
 """Both ends of a long line, in a private network that this machine has no other device for."""
 STALL_SECONDS = 120.0
 """This long without one more record in the hub, after the first: the run has failed."""
+
+WORKER = WorkerSize(EXECUTOR_CORES, "3g")
+"""Room for one executor: Spark adds to its heap what Java needs beside it."""
 
 STAMPED = {"message.timestamp.type": "LogAppendTime"}
 
@@ -103,6 +108,9 @@ class Bed:
             folder = Path(tempfile.mkdtemp(prefix="aggregator-bench-"))
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
             brokers = tuple(it for each in self._clusters.values() for it in each.brokers)
+            master = None
+            if tool.workers:
+                master = undo.enter_context(spark_master(folder / "spark", tool.workers, WORKER))
             yield Job(
                 name=f"run{self._number}",
                 topic=topic,
@@ -112,6 +120,7 @@ class Bed:
                 work=self.work,
                 brokers=brokers,
                 requests=self.requests.count,
+                master=master,
             )
 
     def _draw_line(self) -> None:

@@ -60,7 +60,7 @@ def arrivals(
         if total > samples[-1].records:
             moved = now
         brokers = sum(cpu_seconds(it.pid) for it in job.brokers)
-        samples.append(Sample(now - began, total, cpu_seconds(child.pid), brokers))
+        samples.append(Sample(now - began, total, cpu_seconds(*job.groups(child)), brokers))
         if now - reported >= PROGRESS_SECONDS:
             reported = now
             progress(f"  {now - began:5.0f} s: {total:,} of {expected:,} in the hub")

@@ -32,11 +32,12 @@ def flow(tool: Tool, job: Job, values: Values, progress: Progress) -> Outcome:
             progress(f"  records arrive after {startup:.1f} s; warming up for {work.warm_up:g} s")
             let_work(child, work.warm_up)
             progress(f"  measuring for {work.seconds:g} s")
-            begin, cpu, before = time.time() * 1000, cpu_seconds(child.pid), load.total
+            begin, cpu, before = time.time() * 1000, cpu_seconds(*job.groups(child)), load.total
             tail.measure(begin, begin + work.seconds * 1000)
             let_work(child, work.seconds)
             flowed = load.total - before
-            cpu, memory = cpu_seconds(child.pid) - cpu, memory_bytes(child.pid) / MIB
+            cpu = cpu_seconds(*job.groups(child)) - cpu
+            memory = memory_bytes(*job.groups(child)) / MIB
             load.stop()
             total = load.total
             wait_for(
@@ -68,10 +69,10 @@ def idle(tool: Tool, job: Job, values: Values, progress: Progress) -> Outcome:
         wait_for(child, lambda: tail.count >= total, STALL_SECONDS, "not all records in the hub")
         let_work(child, work.warm_up)
         progress(f"  nothing arrives; measuring for {work.seconds:g} s")
-        cpu = cpu_seconds(child.pid)
+        cpu = cpu_seconds(*job.groups(child))
         let_work(child, work.seconds)
-        percent = (cpu_seconds(child.pid) - cpu) / work.seconds * 100
-        found = {"cpu_percent": percent, "memory_mib": memory_bytes(child.pid) / MIB}
+        percent = (cpu_seconds(*job.groups(child)) - cpu) / work.seconds * 100
+        found = {"cpu_percent": percent, "memory_mib": memory_bytes(*job.groups(child)) / MIB}
         tail.latencies()
     progress(f"  {found['cpu_percent']:.1f} % of a core, {found['memory_mib']:.0f} MiB")
     hub = values_of(job.hub, job.topic, tool.hub_partitions(work))

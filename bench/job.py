@@ -14,6 +14,8 @@ from aggregator.config.kafka_settings import DEFAULTS, ENFORCED
 from aggregator.datapath.jars import java_command
 from aggregator.extras.embedded.broker import Broker
 from aggregator.extras.embedded.broker_settings import LOG4J, render_properties
+from aggregator.extras.embedded.processes import GuardedProcess
+from aggregator.extras.embedded.spark_master import SparkMaster
 from aggregator.plan.lanes.memory import DEFAULT_HEAP
 from aggregator.plan.lanes.producer import ZSTD_LEVEL
 from bench.works import Work
@@ -55,11 +57,18 @@ class Job:
     """Those of all clusters, the hub's last."""
     requests: Callable[[], int] | None = None
     """How many Produce requests the hub has answered so far."""
+    master: SparkMaster | None = None
+    """Where the tool's tasks run, if not in its own process."""
 
     @property
     def topics(self) -> tuple[str, ...]:
         """All its topics."""
         return self.work.numbered(self.topic)
+
+    def groups(self, child: GuardedProcess) -> tuple[int, ...]:
+        """The process groups of the tool: its own, and those of workers that its tasks run on."""
+        beside = self.master.processes if self.master else ()
+        return (child.pid, *(it.pid for it in beside))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,7 @@ class Tool:
     """A tool: how to start it, how it ends when asked to, whether it keeps partition ids.
 
     `cutover` is the command that takes groups to the hub; without one, the tool does so itself.
+    `workers` are processes of a Spark cluster that is there before it starts.
     """
 
     name: str
@@ -75,6 +85,7 @@ class Tool:
     good_exits: frozenset[int]
     keeps_partitions: bool = False
     cutover: Callable[[Job, Sequence[str]], list[str]] | None = None
+    workers: int = 0
 
     def hub_partitions(self, work: Work) -> int:
         """The partitions of its hub topic."""

@@ -14,7 +14,11 @@ from typing import NamedTuple
 from aggregator.extras.demo.verdict import percentile
 
 OURS = "aggregator"
+OURS_ON_2 = "aggregator, 2 executors"
+OURS_ON_4 = "aggregator, 4 executors"
 THEIRS = "MirrorMaker 2"
+THEIRS_2 = "MirrorMaker 2, 2 processes"
+THEIRS_4 = "MirrorMaker 2, 4 processes"
 THEIRS_EXACTLY = "MirrorMaker 2, exactly once"
 THEIRS_DEFAULTS = "MirrorMaker 2, defaults"
 MIRROR_1 = "MirrorMaker 1"

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from aggregator.datapath.jars import jars
 from bench.job import BY_SIGTERM, CONSUMER, Job, Tool, java, producer, properties
-from bench.measure import MIRROR_1, THEIRS, THEIRS_DEFAULTS, THEIRS_EXACTLY
+from bench.measure import (
+    MIRROR_1,
+    THEIRS,
+    THEIRS_2,
+    THEIRS_4,
+    THEIRS_DEFAULTS,
+    THEIRS_EXACTLY,
+)
 from bench.ours import positions_seconds
 
 MOST_TASKS = 8
@@ -53,11 +60,13 @@ GROUPS: Mapping[str, str] = {
 }
 """Settings of MirrorMaker 2 for what it does about consumer groups, as quick as it can."""
 
-EXACTLY_ONCE: Mapping[str, str] = {
-    "hub.exactly.once.source.support": "enabled",
+REST: Mapping[str, str] = {
     "dedicated.mode.enable.internal.rest": "true",
     "listeners": "http://127.0.0.1:0",
 }
+"""By which several of its processes give each other tasks."""
+
+EXACTLY_ONCE: Mapping[str, str] = {"hub.exactly.once.source.support": "enabled", **REST}
 """What its documentation asks for in addition, for exactly-once support."""
 
 
@@ -75,6 +84,11 @@ def tuned_settings(job: Job, extra: Mapping[str, str] | None = None) -> dict[str
 def exactly_once_settings(job: Job) -> dict[str, str]:
     """The same with exactly-once support."""
     return tuned_settings(job, EXACTLY_ONCE)
+
+
+def several_settings(job: Job) -> dict[str, str]:
+    """The same for several processes that share the work."""
+    return tuned_settings(job, REST)
 
 
 def default_settings(job: Job) -> dict[str, str]:
@@ -109,18 +123,19 @@ def _aliases(job: Job) -> dict[str, str]:
     return {f"{alias}-{job.name}": servers for alias, servers in job.sources.items()}
 
 
-def _mirror_2(name: str, settings: Callable[[Job], Mapping[str, str]]) -> Tool:
+def _mirror_2(name: str, settings: Callable[[Job], Mapping[str, str]], processes: int = 1) -> Tool:
     def command(job: Job) -> list[str]:
         file = properties(job, "mirror", settings(job))
         # Both sets have some files: each once, and MirrorMaker's own first.
         files = dict.fromkeys([*jars("mirror"), *jars("broker")])
-        return [*java(job, list(files)), "org.apache.kafka.connect.mirror.MirrorMaker", str(file)]
+        one = [*java(job, list(files)), "org.apache.kafka.connect.mirror.MirrorMaker", str(file)]
+        return one if processes == 1 else _together([one] * processes)
 
     return Tool(name, settings, command, BY_SIGTERM, keeps_partitions=True)
 
 
 def _mirror_1_command(job: Job) -> list[str]:
-    """A process for each source, as MirrorMaker 1 has one; a shell ends them together."""
+    """A process for each source, as MirrorMaker 1 has one."""
     written = properties(job, "producer", {**producer(job), "bootstrap.servers": job.hub})
     options = ["--num.streams", str(min(job.work.partitions, MOST_TASKS))]
     options += ["--producer.config", str(written), "--include", job.topic]
@@ -128,14 +143,21 @@ def _mirror_1_command(job: Job) -> list[str]:
     for alias, servers in job.sources.items():
         own = {**CONSUMER, "bootstrap.servers": servers, "group.id": job.name}
         command = [*java(job, jars("broker-3.9")), "kafka.tools.MirrorMaker", *options]
-        command += ["--consumer.config", str(properties(job, alias, own))]
-        commands.append(f'{shlex.join(command)} & pids="$pids $!"')
+        commands.append([*command, "--consumer.config", str(properties(job, alias, own))])
+    return _together(commands)
+
+
+def _together(commands: Iterable[Sequence[str]]) -> list[str]:
+    """Processes as one command, which ends all of them when it is asked to end."""
+    started = [f'{shlex.join(each)} & pids="$pids $!"' for each in commands]
     ends = "trap 'kill $pids; wait; exit 0' TERM; wait"
-    return ["sh", "-c", "\n".join([*commands, ends])]
+    return ["sh", "-c", "\n".join([*started, ends])]
 
 
 TOOLS = (
     _mirror_2(THEIRS, tuned_settings),
+    _mirror_2(THEIRS_2, several_settings, 2),
+    _mirror_2(THEIRS_4, several_settings, 4),
     _mirror_2(THEIRS_EXACTLY, exactly_once_settings),
     _mirror_2(THEIRS_DEFAULTS, default_settings),
     Tool(MIRROR_1, mirror_1_settings, _mirror_1_command, BY_SIGTERM),

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import yaml
 
 from aggregator.config.schema import Config
+from aggregator.extras.embedded.spark_master import HOST
 from aggregator.plan.lanes.memory import DEFAULT_HEAP, HEAP
 from bench.job import Job, Tool
-from bench.measure import OURS
+from bench.measure import OURS, OURS_ON_2, OURS_ON_4
+
+EXECUTOR_CORES = 8
+"""Slots of an executor: threads, of which a task holds one."""
 
 
 def settings(job: Job) -> dict[str, object]:
@@ -50,9 +55,9 @@ def positions_seconds(job: Job) -> float:
     return Config.model_validate(settings(job)).stream.checkpoint_interval
 
 
-def _command(job: Job) -> list[str]:
+def _command(made: Callable[[Job], dict[str, object]], job: Job) -> list[str]:
     file = _file(job)
-    file.write_text(yaml.safe_dump(settings(job)), "utf-8")
+    file.write_text(yaml.safe_dump(made(job)), "utf-8")
     return [sys.executable, "-m", "aggregator", "run", "-c", str(file)]
 
 
@@ -65,4 +70,27 @@ def _file(job: Job) -> Path:
     return job.folder / "aggregator.yaml"
 
 
-TOOL = Tool(OURS, settings, _command, frozenset({0}), cutover=_cutover)
+def _on_workers(name: str, workers: int) -> Tool:
+    """With its tasks on executors, each as large as the one process is otherwise."""
+
+    def placed(job: Job) -> dict[str, object]:
+        spark = {
+            "master": job.master.url if job.master else "spark://MASTER:7077",
+            "conf": {
+                HEAP: DEFAULT_HEAP,
+                "spark.driver.host": HOST,
+                "spark.executor.instances": str(workers),
+                "spark.executor.cores": str(EXECUTOR_CORES),
+                "spark.executor.memory": DEFAULT_HEAP,
+            },
+        }
+        return {**settings(job), "spark": spark}
+
+    return Tool(name, placed, partial(_command, placed), frozenset({0}), workers=workers)
+
+
+TOOLS = (
+    Tool(OURS, settings, partial(_command, settings), frozenset({0}), cutover=_cutover),
+    _on_workers(OURS_ON_2, 2),
+    _on_workers(OURS_ON_4, 4),
+)

@@ -21,7 +21,7 @@ BROKER_CONFIG: Mapping[str, str] = {
     "log.segment.delete.delay.ms": "1000",
 }
 
-TOOLS: dict[str, Tool] = {tool.name: tool for tool in (ours.TOOL, *mirror.TOOLS, *loops.TOOLS)}
+TOOLS: dict[str, Tool] = {tool.name: tool for tool in (*ours.TOOLS, *mirror.TOOLS, *loops.TOOLS)}
 
 
 def start(tool: Tool, job: Job) -> GuardedProcess:

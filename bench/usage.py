@@ -1,4 +1,4 @@
-"""What a process and its children have used: CPU seconds and memory, as Linux counts them."""
+"""What process groups have used: CPU seconds and memory, as Linux counts them."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ RUNS = frozenset("RSDTtI")
 KIB = 1024
 
 
-def members(group: int) -> dict[int, list[str]]:
-    """PID -> the fields behind the name in /proc/PID/stat, of a process group's live processes."""
+def members(*groups: int) -> dict[int, list[str]]:
+    """PID -> the fields after the name in /proc/PID/stat, of live processes of these groups."""
     found = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if int(fields[2]) == group and fields[0] in RUNS:
+        if int(fields[2]) in groups and fields[0] in RUNS:
             found[int(path.parent.name)] = fields
     return found
 
 
-def cpu_seconds(group: int) -> float:
-    """CPU seconds, of the user and of the kernel, of a process group's live processes."""
-    ticks = sum(int(fields[11]) + int(fields[12]) for fields in members(group).values())
+def cpu_seconds(*groups: int) -> float:
+    """CPU seconds, of the user and of the kernel, of live processes of these groups."""
+    ticks = sum(int(fields[11]) + int(fields[12]) for fields in members(*groups).values())
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def memory_bytes(group: int) -> int:
-    """Memory that a process group holds; what several of them share is counted once."""
+def memory_bytes(*groups: int) -> int:
+    """Memory that process groups hold; what several processes share is counted once."""
     total = 0
-    for pid in members(group):
+    for pid in members(*groups):
         try:
             lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
         except OSError:

@@ -13,9 +13,13 @@ from bench.measure import (
     LOOP_ORIGIN,
     MIRROR_1,
     OURS,
+    OURS_ON_2,
+    OURS_ON_4,
     PASS_LOOP,
     STOCK_SPARK,
     THEIRS,
+    THEIRS_2,
+    THEIRS_4,
     THEIRS_DEFAULTS,
     THEIRS_EXACTLY,
     Goal,
@@ -272,7 +276,19 @@ def _passed() -> Iterator[Work]:
         )
 
 
-WORKS |= {work.name: work for work in _passed()}
+def _on_executors() -> Iterator[Work]:
+    """What several processes cost and give, here and there."""
+    for name in ("copy-1k", "flow-1k"):
+        yield replace(
+            WORKS[name],
+            name=f"executors-{name}",
+            says=f"{name} by several processes",
+            goals=(),
+            tools=(OURS, OURS_ON_2, OURS_ON_4, THEIRS, THEIRS_2, THEIRS_4),
+        )
+
+
+WORKS |= {work.name: work for work in (*_passed(), *_on_executors())}
 
 CURVES = {
     "sources": "sources, 60 partitions and 1,000 records/s in all",

@@ -12,6 +12,7 @@ from typing import Any
 from aggregator.config.schema import Config
 from aggregator.extras.embedded.cluster import EmbeddedCluster, start_clusters
 from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.spark_master import HOST
 from aggregator.extras.embedded.topics import create_topic
 from faults.clusters import (
     hub_cluster,
@@ -25,7 +26,7 @@ from support.application import Application
 from support.object_store import object_store
 from support.running import make_config, source
 from support.silence import listening
-from support.workers import HOST, spark_workers
+from support.workers import spark_workers
 
 INCLUDED = rf"{TOPIC}|{LATER}-\d+|{REFUSED}-\d+"
 WHOLE = {"copy_as": "batches", "partition_by": "source_partition"}

@@ -15,6 +15,7 @@ import pytest
 
 from aggregator.config.schema import Config
 from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.spark_master import HOST
 from aggregator.extras.embedded.topics import create_topic
 from aggregator.model.failpoint import VARIABLE
 from support.application import Application, application
@@ -25,7 +26,7 @@ from support.load import load
 from support.reading import topics_of, wait_for, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import assert_copied
-from support.workers import HOST, Workers, spark_workers
+from support.workers import Workers, spark_workers
 
 PARTITIONS = 4
 MORE = 1_500

@@ -16,6 +16,7 @@ from confluent_kafka import Producer
 
 from aggregator.config.schema import Config
 from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.spark_master import HOST
 from aggregator.extras.embedded.topics import (
     ONCE,
     NewRecord,
@@ -40,7 +41,7 @@ from support.reading import SECONDS, read_topic, wait_for, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 from support.silence import listening
 from support.verdict import assert_copied, judge
-from support.workers import HOST, spark_workers
+from support.workers import spark_workers
 
 LOG = logging.getLogger(__name__)
 BATCHES_SECONDS = 6.0

@@ -12,7 +12,10 @@ import pytest
 
 from aggregator.config.kafka_settings import DEFAULTS, ENFORCED
 from aggregator.config.schema import StreamConfig
+from aggregator.extras.embedded.processes import GuardedProcess
+from aggregator.extras.embedded.spark_master import SparkMaster
 from aggregator.model.values import TopicPartition
+from bench import mirror
 from bench.bed import Bed, RunFailedError
 from bench.files import new_files, write
 from bench.groups import Moved, compared, planned
@@ -26,7 +29,9 @@ from bench.measure import (
     LOOP,
     LOOP_ORIGIN,
     OURS,
+    OURS_ON_2,
     THEIRS,
+    THEIRS_2,
     Check,
     Goal,
     Outcome,
@@ -43,6 +48,7 @@ from bench.measure import (
 from bench.report import Result, to_json, to_markdown
 from bench.rounds import run_works
 from bench.tools import described
+from bench.usage import members
 from bench.works import GROUPS, WORKS, Kind, chosen
 
 GOOD = Check(4, 4, 0, 0, 0)
@@ -154,6 +160,7 @@ def test_a_goal_is_reached_from_its_own_side() -> None:
 def test_works_are_chosen_by_name_and_by_group_and_can_be_made_smaller() -> None:
     found = chosen(["copy", "copy-1k", "idle"], records=10, rate=None)
     copies = ["copy-1k", "copy-100", "copy-json", "copy-far", "pass-1k", "pass-100", "pass-json"]
+    copies.append("executors-copy-1k")
     assert [work.name for work in found] == [*copies, "idle"]
     assert {work.records for work in found} == {10}
     assert {work.kind for work in chosen(["all"])} == set(Kind)
@@ -262,6 +269,25 @@ def test_all_tools_get_the_same_heap_as_ours_has_by_itself(work: str) -> None:
     ours: Any = settings[OURS]
     assert ours["spark"]["conf"]["spark.driver.memory"] == "2g"
     assert settings["heap"] == {"of each tool's JVM": "-Xmx2g"}
+
+
+def test_several_processes_are_workers_of_spark_here_and_of_connect_there(tmp_path: Path) -> None:
+    settings: Any = described(WORKS["executors-copy-1k"])
+    one, two = settings[OURS], settings[OURS_ON_2]
+    assert two["spark"]["conf"]["spark.executor.instances"] == "2"
+    assert "master" not in one["spark"]
+    assert {**two, "spark": one["spark"]} == one
+    assert settings[THEIRS_2] == settings[THEIRS] | mirror.REST
+    job = Job("run", "t", {"s01": "a:1"}, "h:1", tmp_path, WORKS["copy-1k"])
+    child = GuardedProcess(["sleep", "60"], tmp_path / "log")
+    worker = GuardedProcess(["sleep", "60"], tmp_path / "log")
+    try:
+        with_workers = replace(job, master=SparkMaster("spark://m:7077", processes=[worker]))
+        assert list(members(*job.groups(child))) == [child.pid]
+        assert set(members(*with_workers.groups(child))) == {child.pid, worker.pid}
+    finally:
+        child.kill()
+        worker.kill()
 
 
 def test_the_others_have_our_producers_but_for_compression() -> None:
