@@ -282,7 +282,7 @@ def _steady(servers: str) -> Iterator[None]:
 def _producing(
     servers: str, topics: Iterator[str], seconds: float, records: int
 ) -> Iterator[list[int]]:
-    """So many records every so many seconds, while the block runs; the list has how many."""
+    """`records` of them every `seconds`, while the block runs; the list has their number."""
     stop, sent = threading.Event(), [0]
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
 

@@ -106,7 +106,8 @@ class HubWriterTest {
     private final List<String> arrived = new ArrayList<>();
     private final List<String> lost = new ArrayList<>();
     private long now = NOW;
-    private final HubWriter writer = new HubWriter(spec(), this::open, wakes::incrementAndGet, NOW);
+    private final HubProducers producers = new HubProducers(spec(), this::open);
+    private final HubWriter writer = new HubWriter(spec(), producers, wakes::incrementAndGet, NOW);
 
     private Producer<byte[], byte[]> open(Map<String, String> settings) {
         if (settings.get("client.id").equals("careful")) {

@@ -15,14 +15,14 @@ import org.apache.kafka.common.errors.NotEnoughReplicasException;
  * nothing is behind its first record, which can go again when too few replicas had refused it.
  */
 final class HubPlace {
-    record Held(HubWriter.Load load, HubWriter.Sent sent, int bytes, HubWriter.Way way) {}
+    record Held(HubWriter.Load load, HubWriter.Sent sent, int bytes, HubProducers.Way way) {}
 
     final ArrayDeque<Held> held = new ArrayDeque<>();
     volatile boolean holds;
     long heldBytes;
     /** Until when all of it goes by the careful producer, and which producer had the last one. */
     long carefulUntil;
-    volatile HubWriter.Way way = HubWriter.Way.USUAL;
+    volatile HubProducers.Way way = HubProducers.Way.USUAL;
     /** Whether the hub has taken something of the producer that had the last one. */
     volatile boolean known;
     private Held first;
@@ -60,7 +60,7 @@ final class HubPlace {
     }
 
     /** Whether its next load may be handed over by this producer, which then has the place. */
-    boolean mayGo(HubWriter.Way next) {
+    boolean mayGo(HubProducers.Way next) {
         if (way == next && known) {
             return true;
         }
@@ -69,7 +69,7 @@ final class HubPlace {
         }
         way = next;
         // With one request at a time no second one can overtake the first.
-        known = next == HubWriter.Way.NUMBERED;
+        known = next == HubProducers.Way.NUMBERED;
         return true;
     }
 
@@ -128,7 +128,7 @@ final class HubPlace {
      * nothing is under way that would come before it.
      */
     boolean mayGoAgain(Exception error) {
-        boolean isFirst = way == HubWriter.Way.CAREFUL && !known;
+        boolean isFirst = way == HubProducers.Way.CAREFUL && !known;
         boolean again = isFirst && error instanceof NotEnoughReplicasException;
         if (again) {
             refusal = error.getMessage();

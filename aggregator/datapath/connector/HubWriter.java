@@ -1,7 +1,6 @@
 package aggregator.connector;
 
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
@@ -12,12 +11,9 @@ import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
-import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.TimeoutException;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * All that a task writes to the hub with: its producers, and the room that they have.
@@ -76,14 +72,6 @@ final class HubWriter {
                 + " has lost records that it had acknowledged, from offset " + offset
                 + " on or before, as after an unclean election");
         }
-    }
-
-    /** By which producer a load goes. */
-    enum Way { USUAL, NUMBERED, CAREFUL }
-
-    /** Makes a producer. */
-    interface Producers {
-        Producer<byte[], byte[]> open(Map<String, String> settings);
     }
 
     /** What goes to a place at once: a record, or a batch of them. */
@@ -170,7 +158,6 @@ final class HubWriter {
     static final long BUFFER_BYTES = 33_554_432;
     private static final String DELIVERY = "delivery.timeout.ms";
 
-    private static final Logger LOG = LoggerFactory.getLogger(HubWriter.class);
     /** Without an old record for this long, a place goes by the usual producer again. */
     private static final long CAREFUL_MS = 10_000;
     private static final long PATIENCE_NANOS = 200_000_000L;
@@ -192,7 +179,7 @@ final class HubWriter {
     private static final long AGAIN_MS = 1_000;
 
     private final TaskSpec spec;
-    private final Producers producers;
+    private final HubProducers producers;
     private final Runnable wake;
     /** Called before the task waits for a place to have room. */
     private Runnable beforeWaiting = this::throwFailure;
@@ -209,27 +196,16 @@ final class HubWriter {
     private final long stuckMs;
     /** The same for a place of which nothing is known: shortly before a producer gives it up. */
     private final long unknownMs;
-    private volatile Producer<byte[], byte[]> usual;
-    private Metric retries;
-    private Metric usualFree;
-    private volatile Producer<byte[], byte[]> numbered;
-    private Metric numberedRetries;
-    private volatile Producer<byte[], byte[]> careful;
-    private Metric carefulFree;
     private long now;
     private long oldBefore;
     private long free;
     private long heldBytes;
     private long retried;
-    /** Of the producers before these. */
-    private long retriedBefore;
-    /** The producer that was closed last for what the hub did not take. */
-    private volatile Producer<byte[], byte[]> left;
     private long rises;
     private long againAt;
     private volatile Throwable failure;
 
-    HubWriter(TaskSpec spec, Producers producers, Runnable wake, long nowMs) {
+    HubWriter(TaskSpec spec, HubProducers producers, Runnable wake, long nowMs) {
         this.spec = spec;
         this.producers = producers;
         this.wake = wake;
@@ -244,19 +220,7 @@ final class HubWriter {
         unknownMs = (long) (STUCK_PART * number(spec.producer, DELIVERY, DELIVERY_MS));
         long request = number(spec.producer, "request.timeout.ms", 30_000);
         stuckMs = Math.min(STUCK_TIMEOUTS * request, unknownMs);
-        openUsual();
         look(nowMs);
-    }
-
-    private void openUsual() {
-        Producer<byte[], byte[]> made = producers.open(spec.producer);
-        TopicsAhead.learn(made, spec.hubTopics());
-        synchronized (this) {
-            retriedBefore += count(retries);
-            retries = metric(made, "record-retry-total");
-        }
-        usualFree = metric(made, "buffer-available-bytes");
-        usual = made;
     }
 
     /** What is called before the task waits for room: it hands over what it has kept so far. */
@@ -282,12 +246,8 @@ final class HubWriter {
     }
 
     /** Records that the hub answered with an error and that were sent again, as Kafka counts. */
-    synchronized long retried() {
-        return retriedBefore + count(retries) + count(numberedRetries);
-    }
-
-    private static long count(Metric metric) {
-        return metric == null ? 0 : ((Number) metric.metricValue()).longValue();
+    long retried() {
+        return producers.retried();
     }
 
     /** Takes the time, a few times a second at least, and hands over what has waited. */
@@ -305,7 +265,7 @@ final class HubWriter {
             retried = total;
             rises++;
         }
-        if (careful != null) {
+        if (producers.hasCareful()) {
             becomeUsual();
         }
         for (int i = 0; i < places.length; i++) {
@@ -390,7 +350,7 @@ final class HubWriter {
      * more is sent of these source partitions; returns all that may or may not have arrived.
      */
     List<Sent> leave(BitSet parts) {
-        for (Way way : Way.values()) {
+        for (HubProducers.Way way : HubProducers.Way.values()) {
             closeBroken(way);
         }
         List<Sent> gone = new ArrayList<>();
@@ -412,7 +372,7 @@ final class HubWriter {
         return gone;
     }
 
-    private void closeBroken(Way way) {
+    private void closeBroken(HubProducers.Way way) {
         boolean broken = false;
         for (HubPlace place : places) {
             broken |= place.broken && place.way == way;
@@ -420,38 +380,21 @@ final class HubWriter {
         if (!broken) {
             return;
         }
-        closeOnce(producer(way));
+        // What it had under way comes back, each time with an error.
+        producers.closeOnce(way);
         for (HubPlace place : places) {
             if (place.way == way && place.underWay() == 0) {
                 // To the next one it is new.
                 place.known = false;
             }
         }
-        switch (way) {
-            case USUAL -> openUsual();
-            case NUMBERED -> forgetNumbered();
-            case CAREFUL -> careful = null;
-        }
-    }
-
-    private synchronized void forgetNumbered() {
-        retriedBefore += count(numberedRetries);
-        numberedRetries = null;
-        numbered = null;
+        producers.renew(way);
     }
 
     /** By the thread that had the answer; see `failed`. */
     private void lose(Sent sent) {
         lost.add(sent);
-        closeOnce(producer(sent.place.way));
-    }
-
-    /** What it had under way comes back by this, each time with an error. */
-    private void closeOnce(Producer<byte[], byte[]> producer) {
-        if (left != producer) {
-            left = producer;
-            close(producer);
-        }
+        producers.closeOnce(sent.place.way);
     }
 
     /** Ends it for what `tick` has found, which is of these source partitions. */
@@ -463,12 +406,12 @@ final class HubWriter {
     private void becomeUsual() {
         boolean needed = false;
         for (HubPlace place : places) {
-            boolean isCareful = place.way == Way.CAREFUL && place.underWay() > 0;
+            boolean isCareful = place.way == HubProducers.Way.CAREFUL && place.underWay() > 0;
             needed |= isCareful || !place.held.isEmpty() || now <= place.carefulUntil;
         }
         if (!needed) {
-            close(careful);
-            careful = null;
+            producers.closeOnce(HubProducers.Way.CAREFUL);
+            producers.renew(HubProducers.Way.CAREFUL);
         }
     }
 
@@ -523,7 +466,7 @@ final class HubWriter {
     /** Sends it, or holds it until that may be. `timestamp` is below 0 where it has none. */
     void send(int number, Load load, long timestamp, Sent sent) {
         HubPlace place = places[number];
-        Way way = wayOf(place, load, timestamp);
+        HubProducers.Way way = wayOf(place, load, timestamp);
         sent.writer = this;
         sent.place = place;
         int bytes = load.bytes();
@@ -543,14 +486,14 @@ final class HubWriter {
         heldBytes += bytes;
     }
 
-    private Way wayOf(HubPlace place, Load load, long timestamp) {
+    private HubProducers.Way wayOf(HubPlace place, Load load, long timestamp) {
         if ((timestamp < 0 ? now : timestamp) < oldBefore) {
             place.carefulUntil = now + CAREFUL_MS;
         }
         if (now <= place.carefulUntil) {
-            return Way.CAREFUL;
+            return HubProducers.Way.CAREFUL;
         }
-        return load.isNumbered() ? Way.NUMBERED : Way.USUAL;
+        return load.isNumbered() ? HubProducers.Way.NUMBERED : HubProducers.Way.USUAL;
     }
 
     /** Hands over what may go by now. */
@@ -566,7 +509,7 @@ final class HubWriter {
             againAt = now + AGAIN_MS;
             for (int left = refused.size(); left > 0 && failure == null; left--) {
                 HubPlace.Held first = refused.remove().first();
-                send(careful(), first.load(), first.sent());
+                send(HubProducers.Way.CAREFUL, first.load(), first.sent());
             }
         }
         for (int i = holding.size() - 1; i >= 0 && failure == null; i--) {
@@ -594,7 +537,7 @@ final class HubWriter {
             failure = new IllegalStateException("the task is closed");
         }
         boolean interrupted = HubReach.isCut(spec.key) && !hearOut();
-        closeAll();
+        producers.closeAll();
         if (interrupted) {
             Thread.currentThread().interrupt();
         }
@@ -613,27 +556,15 @@ final class HubWriter {
         }
     }
 
-    private void closeAll() {
-        for (Producer<byte[], byte[]> each : Arrays.asList(usual, numbered, careful)) {
-            if (each != null) {
-                close(each);
-            }
-        }
-    }
-
     private void give(HubPlace place, Load load, Sent sent) {
         throwFailure();
         free -= sent.bytes;
         place.gives(load, sent, sent.bytes);
-        Producer<byte[], byte[]> producer = switch (place.way) {
-            case USUAL -> usual;
-            case NUMBERED -> numbered();
-            case CAREFUL -> careful();
-        };
-        send(producer, load, sent);
+        send(place.way, load, sent);
     }
 
-    private void send(Producer<byte[], byte[]> producer, Load load, Sent sent) {
+    private void send(HubProducers.Way way, Load load, Sent sent) {
+        Producer<byte[], byte[]> producer = producers.get(way);
         if (sent.isBesideBuffer) {
             besideBuffer.addAndGet(sent.bytes);
         }
@@ -646,34 +577,6 @@ final class HubWriter {
         }
     }
 
-    /** The one that is open; null where there is none. */
-    private Producer<byte[], byte[]> producer(Way way) {
-        return switch (way) {
-            case USUAL -> usual;
-            case NUMBERED -> numbered;
-            case CAREFUL -> careful;
-        };
-    }
-
-    private Producer<byte[], byte[]> numbered() {
-        if (numbered == null) {
-            Producer<byte[], byte[]> made = producers.open(spec.numbered);
-            synchronized (this) {
-                numberedRetries = metric(made, "record-retry-total");
-            }
-            numbered = made;
-        }
-        return numbered;
-    }
-
-    private Producer<byte[], byte[]> careful() {
-        if (careful == null) {
-            careful = producers.open(spec.careful);
-            carefulFree = metric(careful, "buffer-available-bytes");
-        }
-        return careful;
-    }
-
     /**
      * By the thread that had the answer. First of all the producer is closed: its thread would send
      * the next batch of the same place, which would then come before what has failed.
@@ -683,13 +586,13 @@ final class HubWriter {
             if (failure != null) {
                 return;
             }
-            boolean isCareful = place != null && place.way == Way.CAREFUL;
+            boolean isCareful = place != null && place.way == HubProducers.Way.CAREFUL;
             failure =
                 isCareful && error instanceof RetriableException ? new NoAnswer(error) : error;
         }
         // Where the hub has lost something `close` waits for what is under way.
         if (!(failure instanceof CutOff)) {
-            close(place == null ? usual : producer(place.way));
+            producers.close(place == null ? HubProducers.Way.USUAL : place.way);
         }
         wake.run();
     }
@@ -715,11 +618,7 @@ final class HubWriter {
     }
 
     private long free() {
-        double least = ((Number) usualFree.metricValue()).doubleValue();
-        if (careful != null) {
-            least = Math.min(least, ((Number) carefulFree.metricValue()).doubleValue());
-        }
-        return (long) Math.min(least, buffer - besideBuffer.get());
+        return Math.min(producers.free(), buffer - besideBuffer.get());
     }
 
     /**
@@ -730,12 +629,13 @@ final class HubWriter {
     private boolean isStuck(HubPlace place) {
         long limit = limitMs(place);
         return failure == null && now - place.waitsFrom > limit
-            && (place.way == Way.CAREFUL ? place.refusal() != null
-                                         : (rises - place.rises) * STUCK_RISE_MS > limit);
+            && (place.way == HubProducers.Way.CAREFUL
+                    ? place.refusal() != null
+                    : (rises - place.rises) * STUCK_RISE_MS > limit);
     }
 
     private long limitMs(HubPlace place) {
-        return place.known && place.way != Way.CAREFUL ? stuckMs : unknownMs;
+        return place.known && place.way != HubProducers.Way.CAREFUL ? stuckMs : unknownMs;
     }
 
     private Stuck stuck(int at) {
@@ -745,38 +645,9 @@ final class HubWriter {
             + " s, though the hub answers");
     }
 
-    private static void close(Producer<byte[], byte[]> producer) {
-        boolean interrupted = false;
-        while (true) {
-            try {
-                producer.close(java.time.Duration.ZERO);
-                break;
-            } catch (InterruptException again) {
-                // Its thread may still be there: it is waited for.
-                interrupted |= Thread.interrupted();
-            } catch (RuntimeException broken) {
-                LOG.warn("a producer does not close well: {}", broken.toString());
-                break;
-            }
-        }
-        if (interrupted) {
-            Thread.currentThread().interrupt();
-        }
-    }
-
     /** A setting of a producer, where it has a number. */
     static long number(Map<String, String> settings, String name, long otherwise) {
         return Long.parseLong(settings.getOrDefault(name, Long.toString(otherwise)).trim());
-    }
-
-    private static Metric metric(Producer<byte[], byte[]> producer, String name) {
-        return producer.metrics()
-            .values()
-            .stream()
-            .filter(it -> it.metricName().name().equals(name))
-            .filter(it -> it.metricName().group().equals("producer-metrics"))
-            .findFirst()
-            .orElseThrow();
     }
 
     private static void pause(long millis) {

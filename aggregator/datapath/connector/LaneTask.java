@@ -67,7 +67,8 @@ final class LaneTask {
         TaskClients clients = new TaskClients(spec, objects.isEmpty(), KafkaShape.misfit());
         feed = new Feed(spec, positions, clients);
         points = new Points(positions, feed.states, spec.placeTopics.size(), spec.snapshot, now());
-        hub = new HubWriter(spec, clients::producer, feed::wake, now());
+        HubProducers producers = new HubProducers(spec, clients::producer);
+        hub = new HubWriter(spec, producers, feed::wake, now());
         sender = new RecordSender(spec, objects.isEmpty(), feed, hub, points);
     }
 
