@@ -71,7 +71,7 @@ class WholeBatchesTest {
         WholeBatches rule = begun("", FROM_0);
         long run = rule.send(0, large(100));
         int few = large(100).size() / WholeBatches.REQUEST_BYTES - 1;
-        assertEquals(2, few);
+        assertTrue(few > 1);
         long next = 100 + COUNT;
         for (int turn = 0; turn < 50; turn++) {
             for (int i = 0; i < few; i++) {
