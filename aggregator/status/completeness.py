@@ -64,10 +64,10 @@ def completeness_of(
     late: Mapping[str, int],
     error: str = "",
 ) -> CompletenessStatus:
-    """The part of the document about claims."""
+    """The part of the document about claims: of each hub topic, and of what feeds it."""
     return CompletenessStatus(
         allowed_lateness_seconds=allowed_lateness,
-        topics=tuple(complete_topic(it) for it in claims),
+        topics=tuple(complete_topic(it) for it in claims if it.topic),
         late=dict(late),
         error=error,
     )

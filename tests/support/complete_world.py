@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from aggregator.model.values import LogId, Positions, Route, SourcePartition
 from aggregator.plan.completeness.claims import Claim, Claims, ClaimSight, Laggard, Lost
 from aggregator.plan.completeness.marks import Mark, MarkLedger
-from aggregator.plan.completeness.scope import Feeding
+from aggregator.plan.completeness.scope import Feeding, Key
 
 LATENESS_MS = 50
 HUB_TOPIC = "all"
 TOPICS = ("a", "b")
 KEY = ("eu", HUB_TOPIC)
+OTHER_KEY = ("us", HUB_TOPIC)
+OTHER = SourcePartition("us", "a", 0)
 
 
 @dataclass
@@ -79,18 +81,21 @@ class Asked:
 class CompleteWorld:
     """One source with two topics that flow into one hub topic, of which the second may come.
 
-    With `alone` there is only the first, and no other one may flow into the hub topic.
+    With `alone` there is only the first, and no other one may flow into the hub topic. With `late`
+    both may come: until then only another source feeds the hub topic, which is always complete.
     """
 
-    def __init__(self, *, alone: bool) -> None:
+    def __init__(self, *, alone: bool, late: bool = False) -> None:
         self.alone = alone
         self.now = 1_000
         self.ids = 0
-        self.topics: dict[str, Topic] = {"a": self._topic(2)}
+        self.topics: dict[str, Topic] = {} if late else {"a": self._topic(2)}
         self.truth: list[Sent] = []
         self.known: dict[str, int] = {}
         self.came: set[tuple[str, str]] = set()
         self.listed = 0
+        self.away = False
+        self.has_looked = False
         self.positions: dict[SourcePartition, int] = {}
         self.checkpoint: dict[SourcePartition, int] = {}
         self.logs: dict[SourcePartition, LogId] = {}
@@ -98,8 +103,9 @@ class CompleteWorld:
         self.lost: dict[tuple[str, str], Lost] = {}
         self.probe: Asked | None = None
         self.mark: Mark | None = None
-        self.rows: dict[str | None, Claim] = {}
+        self.rows: dict[tuple[str | None, str], Claim] = {}
         self.claimed: dict[str | None, int] = {}
+        self.written: dict[str | None, int] = {}
         self.ledger, self.claims = MarkLedger(), Claims()
         self.look()
 
@@ -122,7 +128,9 @@ class CompleteWorld:
             self.topics[topic].logs.append(Log())
 
     def create(self) -> None:
-        if not self.alone:
+        if "a" not in self.topics:
+            self.topics["a"] = self._topic(2)
+        elif not self.alone:
             self.topics.setdefault("b", self._topic(1))
 
     def recreate(self, topic: str) -> None:
@@ -168,7 +176,7 @@ class CompleteWorld:
         """List the topics; take what is new, and decide about what is lost."""
         self.listed, known = self.now, len(self.known)
         for name, topic in self.topics.items():
-            if self.known and name not in self.known:
+            if self.has_looked and name not in self.known:
                 self.came.add(("eu", name))
             self.known[name] = len(topic.logs)
             for number, log in enumerate(topic.logs):
@@ -183,15 +191,20 @@ class CompleteWorld:
                     self._name_lost(name)
                     self.positions[sp] = self.checkpoint[sp] = log.earliest
                 self.checkpoint.setdefault(sp, self.positions[sp])
-        if len(self.known) > known > 0:
+        self.away = False
+        if self.has_looked and len(self.known) > known:
             # What came is written at once: a restart cannot tell it from what was selected later.
             self.write()
+        self.has_looked = True
 
     def pause(self, topic: str, partition: int) -> None:
         self.paused ^= {SourcePartition("eu", topic, partition)}
 
-    def restart(self) -> None:
-        """Go on from the last commit, knowing no more of claims than their table does."""
+    def restart(self, *, away: bool = False) -> None:
+        """Go on from the last commit, knowing no more of claims than their table does.
+
+        While the source is `away`, until the next look, nothing of it is known.
+        """
         for sp, at in self.checkpoint.items():
             log = self._log(sp.topic, sp.partition)
             if log is not None and self._is_of(sp) and self.positions[sp] >= log.earliest:
@@ -201,7 +214,8 @@ class CompleteWorld:
         self.ledger, self.claims = MarkLedger(), Claims(self.rows.values())
         self.probe = self.mark = None
         self.came = set()
-        self.claimed = {who: it.up_to_ms or 0 for who, it in self.rows.items()}
+        self.claimed = dict(self.written)
+        self.away = away
 
     # What claims
 
@@ -245,20 +259,15 @@ class CompleteWorld:
 
     def claim(self) -> tuple[Claim, ...]:
         """What is claimed now, checked against the truth."""
-        self.ledger.follow(Positions(self.positions), float(self.now))
+        self.ledger.follow(Positions({**self.positions, OTHER: 0}), float(self.now))
         if self.mark is not None:
             reading = [it for it in self.positions if it not in self.paused]
             self.ledger.take(self.mark, self.known, reading, self.logs)
             self.mark = None
-        routes = tuple(Route("eu", it, HUB_TOPIC, n, 1) for it, n in sorted(self.known.items()))
+        self._follow_other()
         sight = ClaimSight(
-            Feeding(
-                {KEY: routes},
-                listed=frozenset() if self.alone else frozenset({KEY}),
-                cluster_ids={"eu": "E"},
-                hub_id="H",
-            ),
-            {"eu": self.listed},
+            self._scope(),
+            {} if self.away else {"eu": self.listed},
             self.came,
             set(),
             self.lost,
@@ -273,7 +282,9 @@ class CompleteWorld:
 
     def write(self) -> None:
         """The claims of now are in their table."""
-        self.rows = {it.source: it for it in self.claim()}
+        claims = self.claim()
+        self.rows |= {(it.source, it.topic): it for it in claims}
+        self.written = {it.source: it.up_to_ms or 0 for it in claims}
 
     def settle(self) -> Claim:
         """All goes well from now on; returns the claim of then."""
@@ -289,10 +300,31 @@ class CompleteWorld:
         self.go_round()
         return self.claim()[0]
 
+    def _scope(self) -> Feeding:
+        """What flows, of a source that has listed its topics."""
+        known = {} if self.away else self.known
+        routes = tuple(Route("eu", it, HUB_TOPIC, n, 1) for it, n in sorted(known.items()))
+        feeds: dict[Key, tuple[Route, ...]] = {OTHER_KEY: (Route("us", "a", HUB_TOPIC, 1, 1),)}
+        if routes:
+            feeds[KEY] = routes
+        return Feeding(
+            feeds,
+            may_feed={HUB_TOPIC: frozenset({"eu"})},
+            unseen=frozenset({"eu"}) if self.away else frozenset(),
+            listed=frozenset() if self.alone else frozenset({KEY}),
+            cluster_ids={"us": "U"} if self.away else {"eu": "E", "us": "U"},
+            hub_id="H",
+        )
+
+    def _follow_other(self) -> None:
+        """The other source has nothing that is not in the hub."""
+        mark = Mark(float(self.now), self.now, "U", {}, {"a": 1}, {OTHER: 0})
+        self.ledger.take(mark, {"a": 1}, [OTHER], {})
+
     def _check(self, claim: Claim) -> None:
         up_to = claim.up_to_ms
         assert (up_to or 0) >= self.claimed.get(claim.source, 0), "a claim went back"
-        if up_to is None:
+        if up_to is None or claim.source == OTHER.cluster:
             return
         self.claimed[claim.source] = up_to
         below = [it for it in self.truth if it.counts and it.timestamp <= up_to]

@@ -10,7 +10,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from aggregator.cli.main import app
@@ -18,7 +21,7 @@ from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.features.completeness.claim_keeper import Keeper
 from aggregator.features.completeness.claim_maker import CompletenessWatch
-from aggregator.features.completeness.claim_table import CompletenessTable
+from aggregator.features.completeness.claim_table import ClaimRow, CompletenessTable, rows_of
 from aggregator.features.completeness.wait import (
     NotCompleteError,
     complete_up_to,
@@ -45,15 +48,20 @@ from aggregator.plan.completeness.claims import (
     Laggard,
     LateCounts,
     Lost,
+    standing,
 )
 from aggregator.plan.completeness.marks import CUT, MOST_MARKS, OTHER_LOG, Mark, MarkLedger
-from aggregator.plan.completeness.scope import Feeding, scope_of
+from aggregator.plan.completeness.scope import Feeding, scope_of, selects
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import Partition, State
+from aggregator.plan.topics.naming import naming_of
+from aggregator.plan.topics.selection import selection_of
 from aggregator.status.completeness import completeness_of
 from aggregator.store.checkpoint.rows import to_millis, to_moment
 from aggregator.store.checkpoint.start_state import CheckpointState
+from aggregator.store.row_model import RowModel
 from aggregator.store.state_store import StateStore
+from support.examples import examples
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 NOON_MS = to_millis(NOON)
@@ -104,22 +112,48 @@ def test_who_has_a_say_about_a_hub_topic_is_who_feeds_it_or_may() -> None:
     scope = scope_of(config, plan_of(config, eu=["orders"], us=["payments"]))
     assert set(scope.feeds) == {("eu", "orders"), ("us", "payments")}
     # A topic of that name is selected there, and is not there yet; nobody else may give payments.
-    assert scope.listed == {("us", "orders")}
-    assert scope.sources("payments") == ["us"]
+    assert scope.may_feed == {"orders": {"eu", "us"}, "payments": {"us"}}
+    assert scope.may_get(("us", "orders"))
+    assert not scope.may_get(("eu", "orders"))
     assert scope.unseen == frozenset()
 
 
 def test_a_source_that_never_told_its_topics_has_a_say_where_it_may_feed() -> None:
     config = config_of()
     scope = scope_of(config, plan_of(config, us=["orders", "payments"]))
-    assert scope.unseen == {("eu", "orders")}
-    assert scope.sources("payments") == ["us"]
+    assert scope.unseen == {"eu"}
+    assert scope.may(("eu", "orders"))
+    assert not scope.may(("eu", "payments"))
 
 
 def test_where_topics_are_brought_together_another_one_may_come() -> None:
     config = config_of(topics={"rename": "all"})
     scope = scope_of(config, plan_of(config, eu=["orders"], us=["orders"]))
     assert scope.listed == {("eu", "all"), ("us", "all")}
+
+
+def test_hub_topics_that_the_same_sources_may_feed_share_one_set() -> None:
+    names = [f"t{number}" for number in range(9)]
+    for rename, sets in (("${topic}", 1), ("${cluster}.${topic}", 3)):
+        sources = {"eu": ".*", "us": ".*|more", "asia": ".*"}
+        config = config_of(sources=sources, topics={"rename": rename})
+        scope = scope_of(config, plan_of(config, eu=names, us=names, asia=names))
+        assert len({id(it) for it in scope.may_feed.values()}) == sets
+        for topic, may_feed in scope.may_feed.items():
+            plain = {
+                alias
+                for alias in config.sources
+                for it in naming_of(config, alias).may_be(topic)
+                if not it or selection_of(config, alias).matches(it)
+            }
+            assert may_feed == plain
+
+
+def test_what_a_source_selects_is_told_apart_whatever_it_is_called() -> None:
+    config = config_of(sources={"eu": "orders", "us": "orders", "asia": "payments"})
+    assert selects(config, "eu") == selects(config, "us") != selects(config, "asia")
+    config = config_of(sources={"eu": "a", "us": "a"}, topics={"rename": "${cluster}.${topic}"})
+    assert selects(config, "eu") != selects(config, "us")
 
 
 def test_a_topic_that_is_selected_and_does_not_flow_is_named() -> None:
@@ -165,6 +199,7 @@ def feeding(*aliases: str, **rest: Any) -> Feeding:
 
 
 US = SourcePartition("us", "orders", 0)
+US_MAY = {"orders": frozenset({"us"})}
 
 
 def test_all_sources_together_are_as_far_as_the_least_of_them_which_is_named() -> None:
@@ -178,7 +213,8 @@ def test_all_sources_together_are_as_far_as_the_least_of_them_which_is_named() -
 
 
 def test_what_is_not_seen_or_not_taken_lets_nothing_be_claimed_of_all() -> None:
-    for more in ({"unseen": frozenset({("us", "orders")})}, {"untaken": {("us", "orders"): "no"}}):
+    unseen = {"unseen": frozenset({"us"}), "may_feed": US_MAY}
+    for more in (unseen, {"untaken": {("us", "orders"): "no"}}):
         whole, eu, us = Claims().make(ledger_at(NOON_MS, SP), sight(feeding("eu", **more)))
         assert eu.up_to_ms == NOON_MS - 1_001
         assert us.up_to_ms is None
@@ -188,19 +224,72 @@ def test_what_is_not_seen_or_not_taken_lets_nothing_be_claimed_of_all() -> None:
 
 
 def test_a_source_that_may_come_in_holds_it_at_the_listing_of_its_topics() -> None:
-    scope = feeding("eu", listed=frozenset({("us", "orders")}))
+    scope = feeding("eu", may_feed=US_MAY)
     claims = Claims()
     (whole, *_) = claims.make(ledger_at(NOON_MS, SP), sight(scope))
     assert whole.up_to_ms is None
     at = {"us": NOON_MS - 20_000}
     (whole, *_) = claims.make(ledger_at(NOON_MS, SP), sight(scope, listed_ms=at))
     assert whole.up_to_ms == NOON_MS - 21_001
+    assert whole.laggard is not None
+    assert (whole.laggard.source, whole.laggard.why) == ("us", "not_listed")
+
+
+def test_a_source_that_may_come_in_is_claimed_once_for_all_hub_topics() -> None:
+    feeds = {("eu", f"t{at}"): (Route("eu", f"t{at}", f"t{at}", 1, 1),) for at in range(50)}
+    may = frozenset(f"s{at}" for at in range(30))
+    asked: list[str] = []
+
+    def blame(alias: str, sp: SourcePartition | None) -> Laggard:
+        asked.append(alias)
+        return Laggard(alias, "behind" if sp else "away", "why")
+
+    scope = Feeding(feeds, may_feed=dict.fromkeys([it for _, it in feeds], may))
+    ledger = ledger_at(NOON_MS, *(SourcePartition("eu", it, 0) for _, it in feeds))
+    listed = dict.fromkeys(may, NOON_MS - 20_000)
+    claims = Claims()
+    found = claims.make(ledger, sight(scope, blame=blame, listed_ms=listed))
+    assert sorted(asked) == sorted(may)
+    assert len(found) == 2 * len(feeds) + len(may)
+    # What is as it was is not made again.
+    again = claims.make(ledger, sight(scope, NOON_MS + 1, blame=blame, listed_ms=listed))
+    assert all(one is other for one, other in zip(found, again, strict=True))
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_source_that_is_away_at_a_start_holds_it_where_it_was_if_it_selects_the_same(
+    same: bool,
+) -> None:
+    kept = claim(NOON_MS - 60_000, "us", cluster_id="US", hub_id="HUB")
+    kept = replace(kept, topic="", topics=("0a",))
+    selects = {"us": "0a" if same else "0b"}
+    scope = feeding("eu", may_feed=US_MAY, unseen=frozenset({"us"}), selects=selects)
+    (whole, *_) = Claims([kept]).make(ledger_at(NOON_MS, SP), sight(scope))
+    assert whole.up_to_ms == (NOON_MS - 60_000 if same else None)
+
+
+def test_a_claim_of_a_hub_topic_that_an_older_version_wrote_counts_until_it_is_surpassed() -> None:
+    scope = feeding("eu", may_feed=US_MAY, unseen=frozenset({"us"}))
+    old = replace(claim(NOON_MS - 60_000, "us", hub_id="HUB"), topics=())
+    claims, ledger = Claims([old]), ledger_at(NOON_MS, SP)
+    (whole, *_) = claims.make(ledger, sight(scope))
+    assert whole.up_to_ms == NOON_MS - 60_000
+    scope = feeding("eu", may_feed=US_MAY)
+    for _ in range(2):
+        scope = replace(scope)
+        claims.make(ledger, sight(scope, listed_ms={"us": NOON_MS}))
+    assert [*claims._last] == [("eu", "orders")]
+    # Nor does a start take it up again.
+    newer = replace(old, topic="", topics=("",), up_to_ms=NOON_MS)
+    assert standing([old, newer]) == [newer]
+    held = replace(old, up_to_ms=None, laggard=Laggard("us", "not_taken"))
+    assert standing([held, newer]) == [held, newer]
 
 
 def test_what_is_undecided_of_a_topic_that_is_gone_holds_it() -> None:
     claims = Claims()
     claims.make(ledger_at(NOON_MS, SP, US), sight(feeding("eu", "us")))
-    scope = feeding("us", listed=frozenset({("eu", "orders")}))
+    scope = feeding("us", may_feed={"orders": frozenset({"eu"})})
     later, listed = NOON_MS + 90_000, {"eu": NOON_MS + 90_000}
     ledger = ledger_at(later, US)
     whole, *_ = claims.make(
@@ -347,6 +436,54 @@ def test_the_newest_claims_are_read_and_none_goes_back_by_a_row_that_came_late(
     assert table.newest("payments") == ()
 
 
+CLAIM = st.builds(
+    Claim,
+    st.sampled_from((None, "eu", "us")),
+    st.sampled_from(("", "orders", "zahlungen-ä")),
+    st.none() | st.integers(0, NOON_MS),
+    st.none()
+    | st.builds(
+        Laggard,
+        st.sampled_from(("", "eu")),
+        st.sampled_from(("away", "gap")),
+        st.text(max_size=3),
+        st.sampled_from(("", "orders")),
+        st.none() | st.integers(0, 9),
+    ),
+    st.builds(Lost, st.integers(0, 9), st.integers(0, 9)),
+    st.lists(st.text(max_size=3), max_size=2).map(tuple),
+    st.sampled_from(("", "EU")),
+    st.sampled_from(("", "HUB")),
+)
+
+
+@examples(100)
+@given(st.lists(CLAIM, min_size=1, max_size=5))
+def test_rows_made_by_columns_are_those_of_their_model(claims: list[Claim]) -> None:
+    model = RowModel(ClaimRow)
+    rows = [
+        ClaimRow(
+            at=to_moment(NOON_MS + 7),
+            source=it.source,
+            topic=it.topic,
+            up_to=None if it.up_to_ms is None else to_moment(it.up_to_ms),
+            lost=it.lost.offsets,
+            gaps=it.lost.gaps,
+            laggard_source=it.laggard.source if it.laggard else None,
+            laggard_topic=it.laggard.topic if it.laggard else None,
+            laggard_partition=it.laggard.partition if it.laggard else None,
+            why=it.laggard.why if it.laggard else None,
+            reason=it.laggard.reason if it.laggard else None,
+            topics=it.topics,
+            cluster_id=it.cluster_id,
+            hub_cluster_id=it.hub_id,
+        )
+        for it in claims
+    ]
+    plain = pa.Table.from_pylist([model.row(it) for it in rows], schema=model.schema)
+    assert rows_of(claims, NOON_MS + 7).equals(plain)
+
+
 def test_old_rows_go(tmp_path: Path) -> None:
     table = table_of(tmp_path)
     assert table.maintain(NOON) == 0
@@ -386,6 +523,18 @@ def test_a_keeper_is_woken_for_what_it_has_to_write_alone(tmp_path: Path) -> Non
     assert len(woken) == 1
     # Of other topics a restart has to know at once.
     keeper.take((replace(claim(), topics=("another",)),))
+    assert len(woken) == 2
+
+
+def test_the_first_topics_of_a_source_are_written_at_once(tmp_path: Path) -> None:
+    keeper = Keeper(InForce(config_of(tmp_path, completeness={"interval": 3_600})), lambda _: None)
+    woken: list[bool] = []
+    keeper._loop.wake = lambda: woken.append(True)  # type: ignore[method-assign]
+    listing = replace(claim(NOON_MS, "us"), topic="", topics=("0a",))
+    for claims in ((listing,), (listing, claim(None, "us"))):
+        keeper.take(claims)
+        keeper._turn(last=False)
+    keeper.take((listing, claim(NOON_MS, "us")))
     assert len(woken) == 2
 
 
@@ -433,6 +582,21 @@ def test_a_wait_ends_when_a_row_says_so(tmp_path: Path) -> None:
     write.start()
     assert wait_until_complete(config_of(tmp_path), "orders", NOON, timeout=60).up_to == NOON
     write.join()
+
+
+def test_of_a_source_that_may_feed_a_hub_topic_its_listing_is_what_is_claimed(
+    tmp_path: Path,
+) -> None:
+    config = config_of(tmp_path)
+    listing = replace(claim(NOON_MS, "us"), topic="", topics=(selects(config, "us"),))
+    payments = replace(claim(NOON_MS + 1), topic="payments")
+    table_of(tmp_path).append([claim(NOON_MS + 1), payments, listing], NOON_MS)
+    assert complete_up_to(config, "orders", "us") == NOON
+    assert complete_up_to(config, "orders", "eu") is None
+    # Of no other hub topic, nor where something else is selected by now.
+    assert complete_up_to(config, "clicks", "us") is None
+    other = config_of(tmp_path, sources={"us": "orders"})
+    assert complete_up_to(other, "orders", "us") is None
 
 
 class Shell:
@@ -501,6 +665,8 @@ def test_the_status_tells_each_claim_with_its_laggard() -> None:
     assert told.topics[0].laggard is not None
     assert told.topics[0].laggard.words == "us/orders-3 is paused: paused since noon"
     assert (told.topics[1].source, told.topics[1].up_to, told.late) == ("us", None, {"us": 4})
+    # What is claimed where nothing of a source flows is of no one topic.
+    assert not completeness_of([replace(claim(), source="us", topic="")], 120.0, {}).topics
 
 
 @pytest.mark.parametrize(

@@ -66,18 +66,25 @@ class Keeper:
 
     def _is_due(self, claims: tuple[Claim, ...]) -> bool:
         """Whether something has to be written now."""
-        is_new = time.monotonic() >= self._next_rows and bool(self._news(claims))
+        is_new = time.monotonic() >= self._next_rows and any(self._is_news(it) for it in claims)
         return is_new or self._is_of_others(claims)
 
     def _news(self, claims: tuple[Claim, ...]) -> list[Claim]:
         """What was not written yet."""
-        return [it for it in claims if self._written.get((it.source, it.topic)) != it]
+        return [it for it in claims if self._is_news(it)]
+
+    def _is_news(self, claim: Claim) -> bool:
+        return self._written.get((claim.source, claim.topic)) != claim
 
     def _is_of_others(self, claims: tuple[Claim, ...]) -> bool:
         """Whether other topics flow than what is written says: a restart has to know it."""
-        before = self._written
-        keys = (((it.source, it.topic), it) for it in claims)
-        return any(key in before and before[key].topics != it.topics for key, it in keys)
+        for it in claims:
+            before = self._written.get((it.source, it.topic))
+            # Where nothing of a source flowed the claim without a hub topic says so.
+            before = before or self._written.get((it.source, ""))
+            if before is not None and before.topics != it.topics:
+                return True
+        return False
 
     def _fail(self, error: Exception) -> None:
         if not self.failing:

@@ -128,7 +128,7 @@ class CompletenessWatch(Service):
         """Records of each source (alias) that came below what had been claimed, at least."""
         claimed: dict[str, int | None] = {}
         for it in self.latest:
-            if it.source is not None and it.topics:
+            if it.source is not None and it.topic and it.topics:
                 before = claimed.get(it.source, it.up_to_ms)
                 unknown = before is None or it.up_to_ms is None
                 claimed[it.source] = None if unknown else min(before or 0, it.up_to_ms or 0)

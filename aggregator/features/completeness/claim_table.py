@@ -1,16 +1,17 @@
 """The table `completeness` beside the checkpoints: what was claimed, a row whenever it changed."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aggregator.plan.completeness.claims import Claim, Laggard, Lost
-from aggregator.store.checkpoint.rows import to_millis, to_moment
-from aggregator.store.row_model import INT32
+from aggregator.plan.completeness.claims import Claim, Laggard, Lost, standing
+from aggregator.store.checkpoint.rows import to_millis
+from aggregator.store.row_model import INT32, RowModel
 from aggregator.store.state_store import StateStore
 
 TABLE = "completeness"
@@ -18,7 +19,10 @@ TABLE = "completeness"
 
 @dataclass(frozen=True, slots=True)
 class ClaimRow:
-    """A claim; `source` is null for all together, and `topics` are its own, as JSON."""
+    """A claim; `source` is null for all together, and `topics` are its own, as JSON.
+
+    One with a source and no `topic` is of each hub topic that the source may feed and does not.
+    """
 
     at: datetime
     source: str | None = None
@@ -36,6 +40,9 @@ class ClaimRow:
     hub_cluster_id: str = ""
 
 
+SCHEMA = RowModel(ClaimRow).schema
+
+
 class CompletenessTable:
     """The log of claims; what cannot be read or written is a CheckpointError.
 
@@ -47,16 +54,20 @@ class CompletenessTable:
 
     def append(self, claims: Sequence[Claim], at_ms: int) -> None:
         """Append a row for each claim in one commit; the table is made if there is none."""
-        self._log.append(_row(claim, at_ms) for claim in claims)
+        if claims:
+            self._log.table.append(rows_of(claims, at_ms))
 
     def newest(self, topic: str | None = None) -> tuple[Claim, ...]:
-        """The newest claim of each source, and of all together; of this hub topic, or of all."""
-        wanted = None if topic is None else pc.field("topic") == topic
+        """The newest claim of each source, and of all together; of this hub topic, or of all.
+
+        And those without a hub topic.
+        """
+        wanted = None if topic is None else pc.field("topic").isin([topic, ""])
         newest: dict[tuple[str | None, str], Claim] = {}
         for claim in map(_claim, self._log.select(wanted)):
             before = newest.get((claim.source, claim.topic))
             newest[claim.source, claim.topic] = _merged(before, claim)
-        return tuple(newest.values())
+        return tuple(standing(newest.values()))
 
     def claims(self, begin: datetime, end: datetime) -> tuple[tuple[datetime, Claim], ...]:
         """What was written down in [begin, end), and when, in the order of time."""
@@ -81,24 +92,33 @@ def _merged(before: Claim | None, claim: Claim) -> Claim:
     return replace(claim, up_to_ms=before.up_to_ms)
 
 
-def _row(claim: Claim, at_ms: int) -> ClaimRow:
-    laggard = claim.laggard
-    return ClaimRow(
-        at=to_moment(at_ms),
-        source=claim.source,
-        topic=claim.topic,
-        up_to=None if claim.up_to_ms is None else to_moment(claim.up_to_ms),
-        lost=claim.lost.offsets,
-        gaps=claim.lost.gaps,
-        laggard_source=laggard.source if laggard else None,
-        laggard_topic=laggard.topic if laggard else None,
-        laggard_partition=laggard.partition if laggard else None,
-        why=laggard.why if laggard else None,
-        reason=laggard.reason if laggard else None,
-        topics=claim.topics,
-        cluster_id=claim.cluster_id,
-        hub_cluster_id=claim.hub_id,
-    )
+def rows_of(claims: Sequence[Claim], at_ms: int) -> pa.Table:
+    """A row of each claim, made by columns: there are thousands, again and again."""
+    laggards = [it.laggard for it in claims]
+    named: dict[tuple[str, ...], str] = {}
+    columns: dict[str, Sequence[Any]] = {
+        "at": [at_ms * 1_000] * len(claims),
+        "source": [it.source for it in claims],
+        "topic": [it.topic for it in claims],
+        "up_to": [None if it.up_to_ms is None else it.up_to_ms * 1_000 for it in claims],
+        "lost": [it.lost.offsets for it in claims],
+        "gaps": [it.lost.gaps for it in claims],
+        "laggard_source": [it and it.source for it in laggards],
+        "laggard_topic": [it and it.topic for it in laggards],
+        "laggard_partition": [it and it.partition for it in laggards],
+        "why": [it and it.why for it in laggards],
+        "reason": [it and it.reason for it in laggards],
+        "topics": [_as_json(it.topics, named) for it in claims],
+        "cluster_id": [it.cluster_id for it in claims],
+        "hub_cluster_id": [it.hub_id for it in claims],
+    }
+    return pa.table(columns, schema=SCHEMA)
+
+
+def _as_json(topics: tuple[str, ...], known: dict[tuple[str, ...], str]) -> str:
+    if (found := known.get(topics)) is None:
+        found = known[topics] = json.dumps(topics, ensure_ascii=False)
+    return found
 
 
 def _claim(row: ClaimRow) -> Claim:

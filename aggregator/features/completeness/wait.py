@@ -5,11 +5,13 @@ The table is read, so that no instance has to answer, and no Spark is needed.
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from aggregator.config.schema import Config
 from aggregator.features.completeness.claim_table import CompletenessTable
 from aggregator.model.errors import EXIT_NOT_YET, AggregatorError, CheckpointError
+from aggregator.plan.completeness.scope import may_feed, selects
 from aggregator.status.completeness import CompleteTopic, complete_topic
 from aggregator.store.state_store import StateStore
 
@@ -40,8 +42,21 @@ def complete_topic_of(config: Config, topic: str, source: str | None) -> Complet
     if source is not None:
         config.chosen(source)
     place = config.checkpoint
-    found = CompletenessTable(StateStore.of(place)).newest(topic)
-    return next((complete_topic(it) for it in found if it.source == source), None)
+    found = {
+        (it.source, it.topic): it for it in CompletenessTable(StateStore.of(place)).newest(topic)
+    }
+    if (own := found.get((source, topic))) is not None:
+        return complete_topic(own)
+    # Nothing of the source flows into it yet.
+    listing = found.get((source, ""))
+    if listing is None or source is None or (None, topic) not in found:
+        return None
+    if (
+        listing.topics != (selects(config, source),)
+        or source not in may_feed(config, [topic])[topic]
+    ):
+        return None
+    return complete_topic(replace(listing, topic=topic))
 
 
 def complete_up_to(config: Config, topic: str, source: str | None = None) -> datetime | None:

@@ -1,7 +1,9 @@
 """Which source topics feed a hub topic, and which may do so later. Pure."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 
 from aggregator.config.schema import Config
 from aggregator.model.values import Route, SourcePartition
@@ -18,18 +20,24 @@ class Feeding:
     """What claims are about, by the plan in use.
 
     `feeds` are the routes of each source into a hub topic. Of those in `untaken` (-> why) a topic
-    exists and does not flow. `unseen` are sources that have not listed their topics since the
-    start. To what is in `listed` a topic may come that no probe knows of: the listing of the
-    source's topics is the bound.
+    exists and does not flow. `may_feed` are the sources of which any topic may flow into a hub
+    topic, by the config alone; topics that have the same sources share one set. To what is in
+    `listed` and feeds already, and to all else in `may_feed`, a topic may come that no probe knows
+    of: the listing of the source's topics is the bound. `unseen` are sources that have not listed
+    their topics since the start. `selects` says of each source what it selects, and as what.
     """
 
     feeds: Mapping[Key, tuple[Route, ...]] = field(default_factory=dict)
     untaken: Mapping[Key, str] = field(default_factory=dict)
-    unseen: frozenset[Key] = frozenset()
+    may_feed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    unseen: frozenset[str] = frozenset()
     listed: frozenset[Key] = frozenset()
     cluster_ids: Mapping[str, str] = field(default_factory=dict)
+    selects: Mapping[str, str] = field(default_factory=dict)
     hub_id: str = ""
     partitions: Mapping[Key, tuple[SourcePartition, ...]] = field(init=False, compare=False)
+    by_topic: Mapping[str, tuple[str, ...]] = field(init=False, compare=False)
+    """Each hub topic with claims, and the sources of which a topic feeds it, or should."""
     _topics: Mapping[Key, frozenset[str]] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -39,29 +47,28 @@ class Feeding:
             for key, routes in self.feeds.items()
         }
         topics = {key: frozenset(it.topic for it in routes) for key, routes in self.feeds.items()}
+        sources: dict[str, list[str]] = {}
+        for alias, topic in sorted({*self.feeds, *self.untaken}):
+            sources.setdefault(topic, []).append(alias)
+        by_topic = {topic: tuple(aliases) for topic, aliases in sorted(sources.items())}
         object.__setattr__(self, "partitions", partitions)
+        object.__setattr__(self, "by_topic", by_topic)
         object.__setattr__(self, "_topics", topics)
 
     def topics(self, key: Key) -> frozenset[str]:
         """The topics of the source that flow into the hub topic."""
         return self._topics.get(key, frozenset())
 
-    def sources(self, hub_topic: str) -> list[str]:
-        """The sources that feed, or may feed, a hub topic."""
-        return self.by_topic().get(hub_topic, [])
+    def may(self, key: Key) -> bool:
+        """Whether any topic of the source may flow into the hub topic."""
+        alias, hub_topic = key
+        return alias in self.may_feed.get(hub_topic, ())
 
-    def by_topic(self) -> dict[str, list[str]]:
-        """Each hub topic with claims, and the sources that feed it."""
-        found: dict[str, list[str]] = {topic: [] for topic in self.hub_topics}
-        for alias, topic in sorted({*self.feeds, *self.untaken, *self.unseen, *self.listed}):
-            if topic in found:
-                found[topic].append(alias)
-        return found
-
-    @property
-    def hub_topics(self) -> list[str]:
-        """The hub topics with claims."""
-        return sorted({topic for _, topic in (*self.feeds, *self.untaken)})
+    def may_get(self, key: Key) -> bool:
+        """Whether another topic may come to the hub topic that no probe knows of."""
+        if key in self.feeds or key in self.untaken:
+            return key in self.listed
+        return self.may(key)
 
 
 def scope_of(config: Config, plan: Plan) -> Feeding:
@@ -71,22 +78,15 @@ def scope_of(config: Config, plan: Plan) -> Feeding:
         if route.cluster in config.sources:
             feeds.setdefault((route.cluster, route.hub_topic), []).append(route)
     untaken = _untaken(config, plan)
-    unseen, listed = set(), set()
-    for hub_topic in {topic for _, topic in (*feeds, *untaken)}:
-        for alias in config.sources:
-            key = (alias, hub_topic)
-            known = key in feeds or key in untaken
-            if alias not in plan.sources:
-                if _may_feed(config, key):
-                    unseen.add(key)
-            elif _may_get_more(config, key) if known else _may_feed(config, key):
-                listed.add(key)
+    known = {*feeds, *untaken}
     return Feeding(
         {key: tuple(routes) for key, routes in feeds.items()},
         untaken,
-        frozenset(unseen),
-        frozenset(listed),
+        may_feed(config, {topic for _, topic in known}),
+        frozenset(alias for alias in config.sources if alias not in plan.sources),
+        frozenset(key for key in known if key[0] in plan.sources and _may_get_more(config, key)),
         {alias: facts.cluster_id for alias, facts in plan.sources.items()},
+        {alias: selects(config, alias) for alias in config.sources},
         plan.hub.cluster_id,
     )
 
@@ -108,11 +108,36 @@ def _untaken(config: Config, plan: Plan) -> dict[Key, str]:
     return found
 
 
-def _may_feed(config: Config, key: Key) -> bool:
-    """Whether a topic of the source may flow into the hub topic, as it is selected and named."""
-    alias, hub_topic = key
-    selection = selection_of(config, alias)
-    return any(not it or selection.matches(it) for it in naming_of(config, alias).may_be(hub_topic))
+def may_feed(config: Config, hub_topics: Iterable[str]) -> dict[str, frozenset[str]]:
+    """The sources of which a topic may flow into each hub topic, as it is selected and named."""
+    alike: dict[str, list[str]] = {}
+    for alias in config.sources:
+        alike.setdefault(selects(config, alias), []).append(alias)
+    groups = [
+        (selection_of(config, own[0]), naming_of(config, own[0]), own) for own in alike.values()
+    ]
+    sets: dict[frozenset[str], frozenset[str]] = {}
+    found = {}
+    for hub_topic in hub_topics:
+        may = frozenset(
+            alias
+            for selection, naming, own in groups
+            if any(not it or selection.matches(it) for it in naming.may_be(hub_topic))
+            for alias in own
+        )
+        found[hub_topic] = sets.setdefault(may, may)
+    return found
+
+
+def selects(config: Config, alias: str) -> str:
+    """The same for sources whose topics, if they have the same names, flow into the same."""
+    naming = naming_of(config, alias)
+    steps = [step if isinstance(step, str) else step.model_dump() for _, step in naming.steps]
+    rules = json.dumps(
+        [asdict(selection_of(config, alias)), steps, dict(naming.renamed)], sort_keys=True
+    )
+    own = alias if "${cluster}" in rules else ""
+    return hashlib.sha256(f"{own}:{rules}".encode()).hexdigest()[:16]
 
 
 def _may_get_more(config: Config, key: Key) -> bool:
