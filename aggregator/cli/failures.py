@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from aggregator.config.mask import hide_passwords, mask_text
+from aggregator.config.mask import Mask, hide_passwords
 from aggregator.config.schema import Config
 from aggregator.datapath.jars import spark_home
 from aggregator.model.errors import EXIT_OTHER, AggregatorError, JarsError
@@ -19,20 +19,20 @@ class Invocation:
 
     debug: bool = False
     config: Config | None = None
-    earlier: list[Config] = field(default_factory=list)
-    """Those that a reload has replaced."""
+    masks: list[Mask] = field(default_factory=list)
+    """Those of the configs so far."""
 
     def loaded(self, config: Config) -> None:
         """Note a config; secrets of the ones before it stay masked."""
-        if self.config is not None and config != self.config:
-            self.earlier.append(self.config)
+        if config != self.config:
+            self.masks.append(Mask(config))
         self.config = config
 
     def masked(self, text: str) -> str:
         """The text without any secret of a config."""
-        for config in self.earlier:
-            text = mask_text(text, config)
-        return hide_passwords(text) if self.config is None else mask_text(text, self.config)
+        for mask in self.masks:
+            text = mask(text)
+        return hide_passwords(text)
 
 
 class Commands(TyperGroup):

@@ -32,7 +32,7 @@ from aggregator.engine.control.commands import Control
 from aggregator.model.errors import EXIT_DONE, EXIT_OTHER
 from aggregator.model.events import Event
 from aggregator.status.lag import sum_known
-from aggregator.status.schema import Status
+from aggregator.status.schema import Phase, Status
 
 if TYPE_CHECKING:
     from aggregator.engine.application import RunResult
@@ -55,13 +55,16 @@ class Record:
         self.view: View | None = None
         self._log = log
         self.recorder: Recorder = Recorder(
-            control.in_force, self._latest, mask, self._logged, bucket_bounds()
+            control.in_force, self._phase, self._latest, mask, self._logged, bucket_bounds()
         )
 
     def take(self, event: Event) -> None:
         """Log an event, and keep it."""
         self._logged(event)
         self.recorder.take(event)
+
+    def _phase(self) -> Phase | None:
+        return self.view.phase if self.view is not None else None
 
     def _latest(self) -> Status | None:
         from aggregator.status.assemble import status

@@ -105,15 +105,7 @@ def warnings(config: Config) -> list[str]:
     found = []
     if not config.sources:
         found.append("sources: is empty; it waits until one is added over REST")
-    seen: dict[str, str] = {}
-    for alias, source in config.sources.items():
-        for server in sorted(_servers({"bootstrap_servers": source.bootstrap_servers})):
-            if seen.setdefault(server, alias) != alias:
-                found.append(
-                    f"sources.{alias}: shares {server} with sources.{seen[server]}; "
-                    "topics that both take arrive twice"
-                )
-                break
+    found.extend(_shared_servers(config))
     for path, settings in _settings(config.model_dump()):
         found.extend(_setting_warnings(path, settings))
     for path, schemas in _schemas(config.model_dump()):
@@ -125,6 +117,27 @@ def warnings(config: Config) -> list[str]:
     if api.read_token is not None and api.read_token == api.write_token:
         found.append("api.read_token: equals write_token, so every reader may change things")
     return found
+
+
+def _shared_servers(config: Config) -> Iterator[str]:
+    """One sentence for each server that several sources name."""
+    sharing: dict[str, list[str]] = {}
+    for alias, source in config.sources.items():
+        for server in sorted(_servers({"bootstrap_servers": source.bootstrap_servers})):
+            sharing.setdefault(server, []).append(alias)
+    warned: set[tuple[str, ...]] = set()
+    for server, aliases in sharing.items():
+        first, *others = aliases
+        if not others or tuple(aliases) in warned:
+            continue
+        # Two servers of one cluster are shared by the same sources.
+        warned.add(tuple(aliases))
+        if len(others) == 1:
+            both = f"sources.{others[0]}: shares {server} with sources.{first}"
+            yield f"{both}; topics that both take arrive twice"
+        else:
+            all_of_them = f"sources.{first} and {len(others)} more: share {server}"
+            yield f"{all_of_them}; topics that several of them take arrive twice"
 
 
 def _settings(tree: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:

@@ -6,6 +6,7 @@ several clusters. Brokers at the same addresses are one cluster.
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 from aggregator.config.schema import Config
 from aggregator.model.values import ClusterFacts, Discovery
@@ -13,6 +14,8 @@ from aggregator.plan.topics.source_configs import Contribution
 
 NO_IDS = ("", "A" * 22)
 """Used in place of a topic's id where none is reported."""
+MOST_NAMED = 5
+"""Aliases that a warning names."""
 ALIKE = (
     "several clusters have one id where an image sets a fixed CLUSTER_ID, or where disks were "
     "cloned"
@@ -40,10 +43,21 @@ def check_identities(
         for source in sources:
             topics[source.cluster].add(source.topic.name)
     for aliases in by_id.values():
-        for index, first in enumerate(aliases):
-            for second in aliases[index + 1 :]:
-                both = topics[first] & topics[second]
-                _as_sources(config, discovery, (first, second), both, warnings, refusals)
+        same: list[list[str]] = []
+        apart: dict[str, None] = {}
+        for pair in combinations(aliases, 2):
+            proof = _same_brokers(discovery.ok[pair[0]], discovery.ok[pair[1]])
+            if proof is None and any(config.sources[alias].shared_cluster_id for alias in pair):
+                continue
+            if both := topics[pair[0]] & topics[pair[1]]:
+                refusals.append(_refusal(discovery, pair, both))
+            elif proof is None:
+                apart |= dict.fromkeys(pair)
+            else:
+                _join(same, pair)
+        # One for all of them: a hundred aliases of a cluster are 4,950 pairs.
+        for found in (*same, *([list(apart)] if apart else ())):
+            warnings.append(f"{_as_sources(discovery, found)}; their topics do not overlap now")
 
 
 def shares_id_with_hub(config: Config, sources: Mapping[str, ClusterFacts], hub_id: str) -> bool:
@@ -75,43 +89,41 @@ def _as_hub(config: Config, alias: str, facts: ClusterFacts, hub: ClusterFacts) 
     )
 
 
-def _as_sources(
-    config: Config,
-    discovery: Discovery,
-    pair: tuple[str, str],
-    both: set[str],
-    warnings: list[str],
-    refusals: list[str],
-) -> None:
+def _join(groups: list[list[str]], pair: tuple[str, str]) -> None:
+    """Add a pair to the group that has one of them, or begin one."""
+    group = next((it for it in groups if pair[0] in it or pair[1] in it), None)
+    if group is None:
+        groups.append(list(pair))
+    else:
+        group.extend(alias for alias in pair if alias not in group)
+
+
+def _refusal(discovery: Discovery, pair: tuple[str, str], both: set[str]) -> str:
+    """Why two sources that take these topics cannot be copied."""
     first, second = pair
-    one, other = discovery.ok[first], discovery.ok[second]
-    proof = _same_brokers(one, other)
-    shared = any(config.sources[alias].shared_cluster_id for alias in pair)
-    if proof is None and shared:
-        return
-    names = ", ".join(sorted(both))
-    if proof is None:
-        words = (
-            f"sources {first} and {second} have one cluster id, {one.cluster_id}, and other "
-            f"brokers ({_names(one)}; {_names(other)})"
-        )
-        fix = (
-            f"{ALIKE}: if they are two clusters, set sources.{second}.shared_cluster_id: true; if "
-            "they are one, remove one of them, or give them topics that do not overlap"
-        )
-        if both:
-            refusals.append(f"{words}, and both take {names}. {fix[0].upper()}{fix[1:]}")
-        else:
-            warnings.append(f"{words}; their topics do not overlap now")
-        return
-    same = f"sources {first} and {second} are one cluster (cluster id {one.cluster_id}{proof})"
-    if both:
-        refusals.append(
-            f"{same} and both take {names}: every record would arrive twice; remove one of them, "
+    words, names = _as_sources(discovery, pair), ", ".join(sorted(both))
+    if _same_brokers(discovery.ok[first], discovery.ok[second]) is not None:
+        return (
+            f"{words} and both take {names}: every record would arrive twice; remove one of them, "
             "or give them topics that do not overlap"
         )
-    else:
-        warnings.append(f"{same}; their topics do not overlap now")
+    return (
+        f"{words}, and both take {names}. {ALIKE[0].upper()}{ALIKE[1:]}: if they are two "
+        f"clusters, set sources.{second}.shared_cluster_id: true; if they are one, remove one of "
+        "them, or give them topics that do not overlap"
+    )
+
+
+def _as_sources(discovery: Discovery, aliases: Sequence[str]) -> str:
+    """What sources with one cluster id are, by the first two of them."""
+    one, other = discovery.ok[aliases[0]], discovery.ok[aliases[1]]
+    more = len(aliases) - MOST_NAMED
+    named = aliases if more <= 0 else [*aliases[:MOST_NAMED], f"{more} more"]
+    names = f"{', '.join(named[:-1])} and {named[-1]}"
+    if (proof := _same_brokers(one, other)) is not None:
+        return f"sources {names} are one cluster (cluster id {one.cluster_id}{proof})"
+    brokers = f"{_names(one)}; {_names(other)}"
+    return f"sources {names} have one cluster id, {one.cluster_id}, and other brokers ({brokers})"
 
 
 def _same_brokers(first: ClusterFacts, second: ClusterFacts) -> str | None:

@@ -2,8 +2,9 @@
 
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from pydantic import BaseModel
 
@@ -12,6 +13,7 @@ from aggregator.model.alike import made_of
 from aggregator.model.values import Route, SourcePartition
 from aggregator.plan.health.delays import Delay, lags, longest_by_source
 from aggregator.plan.lifecycle.state import LaneLife, LaneOver, SourceLife
+from aggregator.plan.positions.gaps import GapRecord
 from aggregator.plan.topics.hub_topics import LeftOutTopic
 from aggregator.status.command_answers import paused_parts
 from aggregator.status.completeness import CompletenessStatus
@@ -30,6 +32,8 @@ from aggregator.status.schema import (
 )
 from aggregator.status.service_status import ServicePart
 from aggregator.status.view import LaneProgress, View
+
+T = TypeVar("T")
 
 
 def lanes_of(view: View) -> dict[str, LaneStatus]:
@@ -80,12 +84,21 @@ def moment(millis: int | None) -> datetime | None:
     return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC)
 
 
+def _by_source(items: Iterable[T], source: Callable[[T], str]) -> dict[str, list[T]]:
+    """The items of each source, in their order."""
+    found: dict[str, list[T]] = {}
+    for item in items:
+        found.setdefault(source(item), []).append(item)
+    return found
+
+
 def status(view: View) -> Status:
     """The document of a view; pure but for the name of this machine and process."""
     config, plan = view.config, view.state.plan
     lanes, behind = lanes_of(view), longest_by_source(view.measured.behind)
     behind_by = lags(view.positions, view.measured.known_ends)
-    routes = plan.routes if plan is not None else ()
+    routes = _by_source(plan.routes if plan is not None else (), lambda it: it.cluster)
+    gaps = _by_source(view.state.gaps.values(), lambda it: it.gap.partition.cluster)
     return Status(
         name=config.name,
         phase=view.phase,
@@ -101,7 +114,8 @@ def status(view: View) -> Status:
                 view,
                 alias,
                 life,
-                [it for it in routes if it.cluster == alias],
+                routes.get(alias, []),
+                gaps.get(alias, []),
                 behind_by.get(alias),
                 behind.get(alias),
             )
@@ -151,11 +165,11 @@ def _source(
     alias: str,
     life: SourceLife,
     routes: list[Route],
+    gaps: list[GapRecord],
     lag: int | None,
     behind: Delay | None,
 ) -> SourceStatus:
     figures = view.figures.get(alias, SourceFigures())
-    gaps = [it for it in view.state.gaps.values() if it.gap.partition.cluster == alias]
     return made_of(
         SourceStatus,
         life,

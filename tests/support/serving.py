@@ -33,7 +33,7 @@ def app_over(
 
 def nothing_recorded(control: Control, holder: StatusHolder) -> Recorder:
     """A recorder that has not begun, and tells what fails to nobody."""
-    return Recorder(control.in_force, holder.latest, str, lambda event: None, BOUNDS)
+    return Recorder(control.in_force, holder.phase, holder.latest, str, lambda event: None, BOUNDS)
 
 
 @contextmanager

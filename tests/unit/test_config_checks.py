@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from aggregator.config import load_text, warnings
@@ -208,6 +210,15 @@ def test_what_the_clients_read_is_not_warned_of() -> None:
 
 def test_a_quiet_config_has_no_warnings() -> None:
     assert warnings(load_text(text_of(), env={})) == []
+
+
+def test_a_server_that_many_sources_name_is_one_warning() -> None:
+    source = {"bootstrap_servers": "s:1,t:1", "topics": {"include": "x"}}
+    sources = {f"s{number}": source for number in range(50)}
+    tree = {"hub": {"bootstrap_servers": "hub:1"}, "sources": sources}
+    assert warnings(load_text(json.dumps(tree), env={})) == [
+        "sources.s0 and 49 more: share s:1; topics that several of them take arrive twice"
+    ]
 
 
 def test_warnings() -> None:

@@ -196,6 +196,26 @@ def test_two_aliases_of_one_cluster() -> None:
     assert "do not overlap" in apart.warnings[0]
 
 
+def test_a_hundred_aliases_of_one_cluster_are_one_warning_and_those_of_two_are_two() -> None:
+    names = [f"s{number:03}" for number in range(100)]
+    found = [cluster(name, "EU", **{name: 1}) for name in names]
+    cfg = config(dict(zip(names, names, strict=True)))
+    (warning,) = plan(cfg, *(replace(it, addresses=frozenset({"eu:1"})) for it in found)).warnings
+    assert warning == (
+        "sources s000, s001, s002, s003, s004 and 95 more are one cluster (cluster id EU, broker "
+        "eu:1); their topics do not overlap now"
+    )
+    two = [
+        replace(it, addresses=frozenset({f"eu:{number % 2}"})) for number, it in enumerate(found)
+    ]
+    assert [it.split(" (")[0] for it in plan(cfg, *two).warnings] == [
+        "sources s000, s002, s004, s006, s008 and 45 more are one cluster",
+        "sources s001, s003, s005, s007, s009 and 45 more are one cluster",
+        "sources s000, s001, s003, s005, s007 and 95 more have one cluster id, EU, and other "
+        "brokers",
+    ]
+
+
 def test_nothing_matches_now() -> None:
     result = plan(config({"eu": "no.*such"}), EU)
     assert result.routes == () and result.lanes == ()

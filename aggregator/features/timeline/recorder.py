@@ -16,7 +16,7 @@ from aggregator.features.timeline.past_queries import events_log, history_log
 from aggregator.features.timeline.timeline_report import EventRow, HistoryRow
 from aggregator.model.events import Event, EventSink
 from aggregator.model.loop import Loop
-from aggregator.status.schema import NOT_BEGUN, SourceStatus, Status
+from aggregator.status.schema import NOT_BEGUN, Phase, SourceStatus, Status
 from aggregator.store.state_store import StateStore
 
 KEPT = 1_000
@@ -82,13 +82,15 @@ STOP_SECONDS = 5.0
 class Recorder:
     """Keeps the history. A failed write is an event and `failing`; the run continues.
 
-    `latest` makes the newest status, None before the first. `emit` gets an event when writing
-    begins to fail and when it works again. `bounds` are those of `history_rows`.
+    `phase` is that of the run, and `latest` makes its newest status, which is expensive where there
+    are thousands of partitions; None before the first. `emit` gets an event when writing begins to
+    fail and when it works again. `bounds` are those of `history_rows`.
     """
 
     def __init__(
         self,
         in_force: InForce,
+        phase: Callable[[], Phase | None],
         latest: Callable[[], Status | None],
         mask: Callable[[str], str],
         emit: EventSink,
@@ -98,6 +100,7 @@ class Recorder:
         self.feed = Feed(mask)
         self.failing = ""
         self._in_force = in_force
+        self._phase = phase
         self._latest = latest
         self._emit = emit
         self._bounds = bounds
@@ -133,11 +136,11 @@ class Recorder:
         if not (row_due or self.feed.unsaved()):
             return
         # A run that is refused leaves nothing behind.
-        status = self._latest()
-        if status is None or status.phase in NOT_BEGUN:
+        phase = self._phase()
+        if phase is None or phase in NOT_BEGUN:
             return
         self._save_events()
-        if row_due:
+        if row_due and (status := self._latest()) is not None:
             self._next_row = time.monotonic() + self._in_force.config.timeline.interval
             self._history.append(self._rows(status))
             self._earlier |= {it.alias: it for it in status.sources}
