@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from aggregator.model.values import Positions, SourcePartition, TopicPartition
 from aggregator.store.checkpoint.rows import (
     HUB,
+    SCHEMA,
     Checkpoint,
     epoch_row,
     from_table,
@@ -113,6 +116,62 @@ def test_rows_and_back(found):  # type: ignore[no-untyped-def]
         assert (back.clean, back.full) == (commit.clean, commit.full)
         assert back.snapshot_at_ms == commit.snapshot_at_ms
         assert all(commit.cluster_ids[alias] == value for alias, value in back.cluster_ids.items())
+
+
+def plain_rows(checkpoints: list[Checkpoint], committed_at_ms: int) -> pa.Table:
+    """The rows of a commit, one by one."""
+    rows: list[dict[str, object]] = []
+    for it in checkpoints:
+        common = {
+            "seq": it.seq,
+            "epoch": it.epoch,
+            "generation": it.generation,
+            "lane": it.lane,
+            "batch": it.batch,
+            "full": it.full,
+            "clean": it.clean,
+            "snapshot_at": to_moment(it.snapshot_at_ms),
+            "committed_at": to_moment(committed_at_ms),
+        }
+        for sp, offset in it.positions.items():
+            rows.append(
+                {
+                    **common,
+                    "kind": "position",
+                    "cluster": sp.cluster,
+                    "cluster_id": it.cluster_ids.get(sp.cluster, ""),
+                    "topic": sp.topic,
+                    "topic_id": it.topic_ids.get((sp.cluster, sp.topic), ""),
+                    "partition": sp.partition,
+                    "offset": offset,
+                    "log_end": it.log_ends.get(sp),
+                }
+            )
+        for tp, offset in sorted(it.hub_ends.items()):
+            rows.append(
+                {
+                    **common,
+                    "kind": "hub_end",
+                    "cluster": HUB,
+                    "cluster_id": it.cluster_ids.get(HUB, ""),
+                    "topic": tp.topic,
+                    "topic_id": it.topic_ids.get((HUB, tp.topic), ""),
+                    "partition": tp.partition,
+                    "offset": offset,
+                }
+            )
+        rows += [{**common, "kind": "doubt", "cluster": it} for it in sorted(it.doubted)]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+@examples(60)
+@given(commits(), st.sets(st.sampled_from(["eu", "us"])), st.booleans())
+def test_rows_made_by_columns_are_those_made_one_by_one(found, doubted, full):  # type: ignore[no-untyped-def]
+    found[0] = replace(found[0], doubted=frozenset(doubted), full=full)
+    for count in (0, 1, len(found)):
+        table = to_table(found[:count], 1_700_000_000_123)
+        assert table.schema.equals(SCHEMA)
+        assert table.equals(plain_rows(found[:count], 1_700_000_000_123))
 
 
 @examples(60)

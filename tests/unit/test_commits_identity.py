@@ -9,16 +9,21 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aggregator.config.in_force import InForce
 from aggregator.datapath.connector.connector import Connector
 from aggregator.datapath.hub_ledger import HubSnapshot
+from aggregator.engine.commits import committer
 from aggregator.engine.commits.observer import KnownOf, Observer
-from aggregator.model.values import Positions, SourcePartition
-from aggregator.plan.health.suspects import Seen
+from aggregator.model.values import LogId, Positions, SourcePartition
+from aggregator.plan.health.suspects import ReadPosition, Seen, foreign
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.identity import Identity, by_identity, known_ends, own_ends
 from aggregator.store.checkpoint.rows import HUB
+from aggregator.store.checkpoint.start_state import CheckpointState, Entry, Snapshot
+from support.examples import examples
 from support.flow_world import config_of
 
 SP = SourcePartition("eu", "orders", 0)
@@ -94,3 +99,62 @@ def test_log_ends_of_a_log_that_is_not_the_one_that_is_read_are_left_out(world: 
     assert own_ends(state, {"eu": Seen(1.0, "E", {"orders": "another"}, ends)}) == {}
     # What is not known proves nothing.
     assert own_ends(state, {"eu": Seen(ends=ends)}) == ends
+
+
+IDS = st.sampled_from(("", "E", "F"))
+SPS = tuple(
+    SourcePartition(alias, topic, number)
+    for alias in ("eu", "us")
+    for topic in ("orders", "more")
+    for number in range(2)
+)
+ENDS = st.dictionaries(st.sampled_from(SPS), st.integers(0, 9))
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> dict[str, Seen]:
+    """What some sources have answered."""
+    return {
+        alias: Seen(
+            draw(st.floats(1, 9)),
+            draw(IDS),
+            draw(st.dictionaries(st.sampled_from(("orders", "more")), IDS)),
+            {sp: at for sp, at in draw(ENDS).items() if sp.cluster == alias},
+        )
+        for alias in draw(st.sets(st.sampled_from(("eu", "us"))))
+    }
+
+
+@examples(100)
+@given(st.dictionaries(st.sampled_from(SPS), st.tuples(IDS, IDS)), answers())
+def test_log_ends_are_left_out_where_their_log_is_foreign(
+    known: dict[SourcePartition, tuple[str, str]], seen: dict[str, Seen]
+) -> None:
+    snapshot = Snapshot("eu", 1, 1, 0, False, {})
+    state = CheckpointState({sp: Entry(1, 1, snapshot, *ids) for sp, ids in known.items()})
+    others = foreign({sp: ReadPosition(1, LogId(*ids)) for sp, ids in known.items()}, seen)
+    ends = {sp: at for it in seen.values() for sp, at in it.ends.items()}
+    assert own_ends(state, seen) == {sp: at for sp, at in ends.items() if sp not in others}
+
+
+def test_only_what_was_told_anew_is_compared_with_the_checkpoint(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[list[str]] = []
+
+    def counted(state: CheckpointState, seen: Mapping[str, Seen]) -> dict[SourcePartition, int]:
+        compared.append(sorted(seen))
+        return own_ends(state, seen)
+
+    monkeypatch.setattr(committer, "own_ends", counted)
+    us = SP._replace(cluster="us")
+    seen = {"eu": Seen(1.0, "E", {"orders": "T"}, {SP: 7}), "us": Seen(1.0, "U", {}, {us: 3})}
+    world.observer.saw(seen)
+    world.observer.saw({**seen, "us": Seen(2.0, "U", {}, {us: 3})})
+    world.observer.saw(seen := {**seen, "us": Seen(3.0, "U", {}, {us: 4})})
+    assert compared == [["eu", "us"], ["us"]]
+    # After a commit all of it may be of another log.
+    world.observer.moved(Positions({SP: 6}))
+    world.observer.saw(seen)
+    assert compared[2:] == [["eu", "us"]]
+    assert world.observer._log_ends == {SP: 7, us: 4}

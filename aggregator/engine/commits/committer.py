@@ -60,7 +60,7 @@ class Commits:
         self._maintain_after = 0.0
         self._read_at = time.monotonic()
         self.state: CheckpointState = table.load()
-        self._joined: tuple[CheckpointState, object] = (self.state, [])
+        self._joined: tuple[CheckpointState, Mapping[str, object]] = (self.state, {})
         self.positions: Positions = self.state.positions
         self.committed_ms: int | None = None
         self.error = ""
@@ -80,10 +80,13 @@ class Commits:
         is gone it is the last known end.
         """
         state = self.state
-        inputs = [(alias, it.cluster_id, it.topic_ids, it.ends) for alias, it in seen.items()]
-        if self._joined[0] is not state or self._joined[1] != inputs:
-            self._joined = (state, inputs)
-            self._log_ends = {**self._log_ends, **own_ends(state, seen)}
+        inputs = {alias: (it.cluster_id, it.topic_ids, it.ends) for alias, it in seen.items()}
+        before = self._joined[1] if self._joined[0] is state else {}
+        # Of many sources a few have answered since.
+        news = {it: seen[it] for it, own in inputs.items() if before.get(it) != own}
+        self._joined = (state, inputs)
+        if news:
+            self._log_ends = {**self._log_ends, **own_ends(state, news)}
 
     def recovered(
         self,

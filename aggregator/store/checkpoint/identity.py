@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from aggregator.model.values import Positions, SourcePartition, TopicPartition
-from aggregator.plan.health.suspects import ReadPosition, Seen, foreign
+from aggregator.plan.health.suspects import Seen
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions.hub_losses import cut_ids
 from aggregator.store.checkpoint.rows import HUB
@@ -66,14 +66,15 @@ def own_ends(state: CheckpointState, seen: Mapping[str, Seen]) -> dict[SourcePar
 
     Ids never come back, and are asked for after the ends: so an id that is the same is certain.
     """
-    log_ends = {sp: end for it in seen.values() for sp, end in it.ends.items()}
-    known = {
-        sp: ReadPosition(entry.position, entry.log)
-        for sp, entry in state.entries.items()
-        if sp in log_ends
-    }
-    others = foreign(known, seen)
-    return {sp: end for sp, end in log_ends.items() if sp not in others}
+    found = {}
+    for it in seen.values():
+        for sp, end in it.ends.items():
+            entry = state.entries.get(sp)
+            if entry is None or not entry.is_of_other(
+                it.cluster_id, it.topic_ids.get(sp.topic, "")
+            ):
+                found[sp] = end
+    return found
 
 
 def known_ends(
@@ -84,8 +85,9 @@ def known_ends(
 ) -> dict[SourcePartition, int]:
     """The log ends of these positions: as reported now, else as stored by the last commit."""
     ends = {sp: reported[sp] for sp in positions if sp in reported}
-    for sp in positions.keys() - ends.keys() & entries.keys():
-        entry = entries[sp]
+    for sp in positions if len(ends) < len(positions) else ():
+        if sp in ends or (entry := entries.get(sp)) is None:
+            continue
         same = entry.topic_id == identity.topic_ids.get((sp.cluster, sp.topic), "")
         if same and entry.log_end is not None:
             ends[sp] = entry.log_end

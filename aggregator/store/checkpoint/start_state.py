@@ -54,6 +54,12 @@ class Entry:
         """What the position counts in."""
         return LogId(self.cluster_id, self.topic_id)
 
+    def is_of_other(self, cluster_id: str, topic_id: str) -> bool:
+        """Whether the position certainly counts in another log than the one with these ids."""
+        return (self.cluster_id != cluster_id and bool(self.cluster_id and cluster_id)) or (
+            self.topic_id != topic_id and bool(self.topic_id and topic_id)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class CheckpointState:
@@ -79,16 +85,15 @@ class CheckpointState:
                     doubts.pop(alias, None)
                 else:
                     doubts[alias] = snapshot
+            seq, log_ends = checkpoint.seq, checkpoint.log_ends
+            cluster_ids, topic_ids = checkpoint.cluster_ids, checkpoint.topic_ids
             for sp, position in checkpoint.positions.items():
                 known = entries.get(sp)
-                if known is None or known.seq <= checkpoint.seq:
+                if known is None or known.seq <= seq:
+                    cluster_id = cluster_ids.get(sp.cluster, "")
+                    topic_id = topic_ids.get((sp.cluster, sp.topic), "")
                     entries[sp] = Entry(
-                        position=position,
-                        seq=checkpoint.seq,
-                        snapshot=snapshot,
-                        cluster_id=checkpoint.cluster_ids.get(sp.cluster, ""),
-                        topic_id=checkpoint.topic_ids.get((sp.cluster, sp.topic), ""),
-                        log_end=checkpoint.log_ends.get(sp),
+                        position, seq, snapshot, cluster_id, topic_id, log_ends.get(sp)
                     )
         return CheckpointState(
             entries=entries,
