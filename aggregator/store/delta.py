@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -165,11 +166,21 @@ def at_known_version(**metadata: str) -> CommitProperties:
 
 def highest(delta: DeltaTable, column: str) -> int:
     """The highest value of a column of numbers, by the statistics of the files; 0 when none has."""
+    return int(_most(delta, column) or 0)
+
+
+def latest(delta: DeltaTable, column: str) -> datetime | None:
+    """The latest moment in a column, by the statistics of the files; None when none has any."""
+    found = _most(delta, column)
+    return found if isinstance(found, datetime) else None
+
+
+def _most(delta: DeltaTable, column: str) -> Any:
     files = pa.table(delta.get_add_actions(flatten=True))
     name = f"max.{column}"
     if files.num_rows == 0 or name not in files.column_names:
-        return 0
-    return int(pc.max(files[name]).as_py() or 0)
+        return None
+    return pc.max(files[name]).as_py()
 
 
 def last_commit(table: DeltaTable) -> dict[str, Any]:

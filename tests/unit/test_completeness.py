@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,9 +20,17 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
+from aggregator.features.completeness import claim_table
 from aggregator.features.completeness.claim_keeper import Keeper
 from aggregator.features.completeness.claim_maker import CompletenessWatch
-from aggregator.features.completeness.claim_table import ClaimRow, CompletenessTable, rows_of
+from aggregator.features.completeness.claim_table import (
+    ClaimRow,
+    CompletenessTable,
+    claim_of,
+    merged,
+    rows_of,
+    what_counts,
+)
 from aggregator.features.completeness.wait import (
     NotCompleteError,
     complete_up_to,
@@ -482,6 +491,96 @@ def test_rows_made_by_columns_are_those_of_their_model(claims: list[Claim]) -> N
     ]
     plain = pa.Table.from_pylist([model.row(it) for it in rows], schema=model.schema)
     assert rows_of(claims, NOON_MS + 7).equals(plain)
+
+
+HISTORY = st.lists(
+    st.tuples(
+        st.sampled_from((None, "eu", "us")),
+        st.sampled_from(("orders", "payments")),
+        st.none() | st.integers(1, 5),
+        st.sampled_from(((), ("orders",), ("orders", "more"))),
+        st.sampled_from(("", "E", "F")),
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+@examples(200)
+@given(HISTORY, st.integers(0, 14))
+def test_rows_that_are_not_read_change_nothing(
+    rows: list[tuple[str | None, str, int | None, tuple[str, ...], str]], cut: int
+) -> None:
+    tables = [
+        rows_of([Claim(who, topic, up_to, None, Lost(), topics, cluster)], at)
+        for at, (who, topic, up_to, topics, cluster) in enumerate(rows)
+    ]
+
+    def newest(found: pa.Table) -> list[Claim]:
+        known: dict[tuple[str | None, str], Claim] = {}
+        for row in found.to_pylist():
+            it = claim_of(RowModel(ClaimRow).item(row))
+            known[it.source, it.topic] = merged(known.get((it.source, it.topic)), it)
+        return sorted(known.values(), key=str)
+
+    everything = pa.concat_tables(tables)
+    assert newest(what_counts(everything)) == newest(everything)
+    # Nor where they are left out part by part.
+    parts = [what_counts(pa.concat_tables(it)) for it in (tables[:cut], tables[cut:]) if it]
+    assert newest(what_counts(pa.concat_tables(parts).sort_by("at"))) == newest(everything)
+
+
+def test_of_a_long_history_the_newest_hour_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, hour = table_of(tmp_path), 3_600_000
+    read: list[int] = []
+
+    def counted(rows: pa.Table) -> pa.Table:
+        read.append(rows.num_rows)
+        return what_counts(rows)
+
+    monkeypatch.setattr(claim_table, "what_counts", counted)
+    table.append([claim(7), claim(8, "eu"), claim(9, "gone")], NOON_MS - 24 * hour)
+    table.append([claim(7), claim(8, "eu")], NOON_MS - 2 * hour)
+    old = {*(tmp_path / "completeness").glob("*.parquet")}
+    for minute in range(60):
+        table.append([claim(10 + minute), claim(11 + minute, "eu")], NOON_MS + minute * 60_000)
+    assert set(table.newest()) == {claim(69), claim(70, "eu")}
+    assert read == [120]
+    # Files of which all rows are older are not even opened.
+    for file in old:
+        file.rename(file.with_suffix(".away"))
+    assert set(table.newest("orders")) == {claim(69), claim(70, "eu")}
+    for file in old:
+        file.with_suffix(".away").rename(file)
+    assert table.newest("payments") == ()
+    monkeypatch.setattr(claim_table, "MOST_ROWS", 7)
+    table.maintain(NOON - timedelta(days=7))
+    read.clear()
+    assert set(table.newest()) == {claim(69), claim(70, "eu")}
+    assert sum(read) < 140
+
+
+def test_what_is_not_claimed_for_now_is_written_with_the_rest(tmp_path: Path) -> None:
+    config = config_of(tmp_path, completeness={"keep": "7d"})
+    now_ms = time.time_ns() // 1_000_000
+    recent, expired = claim(now_ms - 5_000, "eu"), claim(now_ms - 8 * 86_400_000, "us")
+    unknown = replace(claim(None, "asia"), laggard=Laggard("asia", "not_taken"))
+    whole = claim(now_ms, None)
+    table = table_of(tmp_path)
+    table.append([recent, expired, unknown], now_ms - 3 * 86_400_000)
+    keeper = Keeper(InForce(config), lambda _: None)
+    keeper._turn(last=False)
+    keeper.take((whole,))
+    keeper._turn(last=False)
+    assert set(table.newest()) == {recent, unknown, whole}
+    # And every hour, also when it was not claimed any more.
+    keeper.take((recent,))
+    keeper._next_care = 0.0
+    keeper._turn(last=False)
+    newest = max(row.at for row in table._log.items())
+    assert {row.source for row in table._log.items() if row.at == newest} == {"eu", "asia", None}
 
 
 def test_old_rows_go(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ class Keeper:
         self._newest: tuple[Claim, ...] = ()
         self._written: dict[tuple[str | None, str], Claim] = {}
         self._next_rows = 0.0
+        self._began = time.monotonic()
         self._next_care = time.monotonic() + MAINTAIN_SECONDS
         self._loop = Loop(
             "completeness",
@@ -76,6 +77,23 @@ class Keeper:
     def _is_news(self, claim: Claim) -> bool:
         return self._written.get((claim.source, claim.topic)) != claim
 
+    def _unseen(self, claims: tuple[Claim, ...]) -> list[Claim]:
+        """What was claimed of what is not claimed now, as while no source answers that feeds it.
+
+        Until it is as old as rows may become.
+        """
+        now, seen = {(it.source, it.topic) for it in claims}, dict[tuple[str | None, str], Claim]()
+        seen |= {(it.source, it.topic): it for it in self.earlier or ()}
+        seen |= self._written
+        keep = self._in_force.config.completeness.keep
+        oldest_ms = time.time_ns() // 1_000_000 - int(keep * 1_000)
+        is_new = time.monotonic() - self._began < keep
+        return [
+            it
+            for key, it in seen.items()
+            if key not in now and (is_new if it.up_to_ms is None else it.up_to_ms > oldest_ms)
+        ]
+
     def _is_of_others(self, claims: tuple[Claim, ...]) -> bool:
         """Whether other topics flow than what is written says: a restart has to know it."""
         for it in claims:
@@ -105,8 +123,10 @@ class Keeper:
         if not (care or last or self._is_due(claims)):
             return
         config = self._in_force.config.completeness
-        # Every hour those too that do not move: a row that expires must not be the last one.
-        rows = list(claims) if care else self._news(claims)
+        # At first and every hour all of them: a start reads no further back, and a row that expires
+        # must not be the last one.
+        is_all = care or not self._written
+        rows = [*claims, *self._unseen(claims)] if is_all else self._news(claims)
         if rows:
             self._next_rows = time.monotonic() + config.interval
             self._table.append(rows, time.time_ns() // 1_000_000)

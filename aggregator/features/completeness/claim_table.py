@@ -3,14 +3,16 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.dataset import Dataset, Expression
 
 from aggregator.plan.completeness.claims import Claim, Laggard, Lost, standing
 from aggregator.store.checkpoint.rows import to_millis
+from aggregator.store.delta import latest
 from aggregator.store.row_model import INT32, RowModel
 from aggregator.store.state_store import StateStore
 
@@ -41,6 +43,9 @@ class ClaimRow:
 
 
 SCHEMA = RowModel(ClaimRow).schema
+RECENT = timedelta(minutes=65)
+"""Within an hour the keeper writes each claim that counts at least once."""
+MOST_ROWS = 500_000
 
 
 class CompletenessTable:
@@ -62,24 +67,76 @@ class CompletenessTable:
 
         And those without a hub topic.
         """
-        wanted = None if topic is None else pc.field("topic").isin([topic, ""])
         newest: dict[tuple[str | None, str], Claim] = {}
-        for claim in map(_claim, self._log.select(wanted)):
+        for claim in map(claim_of, self._last_rows(topic)):
             before = newest.get((claim.source, claim.topic))
-            newest[claim.source, claim.topic] = _merged(before, claim)
+            newest[claim.source, claim.topic] = merged(before, claim)
         return tuple(standing(newest.values()))
+
+    def _last_rows(self, topic: str | None) -> list[ClaimRow]:
+        """The rows by which the newest claims are known, in the order of time."""
+        table = self._log.table
+        delta = table.open(may_be_begun=True)
+        if delta is None:
+            return []
+        wanted = pc.scalar(True) if topic is None else pc.field("topic").isin([topic, ""])
+        with table.translated("read"):
+            dataset, last, found = table.dataset(delta), latest(delta, "at"), SCHEMA.empty_table()
+            if last is not None:
+                found = _read(dataset, wanted & (pc.field("at") >= last - RECENT))
+            if not found.num_rows or topic not in (None, *found["topic"].to_pylist()):
+                found = _read(dataset, wanted)
+            return [self._log.model.item(row) for row in found.to_pylist()]
 
     def claims(self, begin: datetime, end: datetime) -> tuple[tuple[datetime, Claim], ...]:
         """What was written down in [begin, end), and when, in the order of time."""
         wanted = (pc.field("at") >= begin) & (pc.field("at") < end)
-        return tuple((row.at, _claim(row)) for row in self._log.select(wanted))
+        return tuple((row.at, claim_of(row)) for row in self._log.select(wanted))
 
     def maintain(self, before: datetime) -> int:
         """Drop rows older than `before`, merge small files, cut the log; returns rows dropped."""
         return self._log.table.trim(before)
 
 
-def _merged(before: Claim | None, claim: Claim) -> Claim:
+def _read(dataset: Dataset, wanted: Expression) -> pa.Table:
+    """The rows that count of those that are wanted; read in parts, as there may be millions."""
+    parts = [SCHEMA.empty_table()]
+    for batch in dataset.to_batches(filter=wanted):
+        parts.append(pa.Table.from_batches([batch]))
+        if sum(it.num_rows for it in parts[1:]) > MOST_ROWS:
+            parts = [what_counts(_together(parts))]
+    return what_counts(_together(parts))
+
+
+def _together(parts: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables(parts, promote_options="default").sort_by("at").combine_chunks()
+
+
+def what_counts(rows: pa.Table) -> pa.Table:
+    """Of rows in the order of time the last of each claim, and those that it may be merged with.
+
+    Others are of the same scope as the last one, and do not claim more.
+    """
+    if not rows.num_rows:
+        return rows
+    own = [pc.fill_null(rows[it].combine_chunks(), "") for it in ("source", "topic")]
+    key = pc.binary_join_element_wise(*own, "\n").dictionary_encode().indices
+    number = pa.array(range(rows.num_rows), pa.int64())
+    last = pa.table({"key": key, "number": number}).group_by("key").aggregate([("number", "max")])
+    last_of = last.sort_by("key")["number_max"].combine_chunks().take(key)
+    adds_nothing = pc.is_null(rows["source"].combine_chunks())
+    same = None
+    for name in ("topics", "cluster_id", "hub_cluster_id"):
+        column = pc.fill_null(rows[name].combine_chunks(), "")
+        alike = pc.equal(column, column.take(last_of))
+        same = alike if same is None else pc.and_(same, alike)
+    up_to = pc.fill_null(rows["up_to"].combine_chunks().cast(pa.int64()), -1)
+    no_more = pc.less_equal(up_to, up_to.take(last_of))
+    adds_nothing = pc.or_(adds_nothing, pc.and_(same, no_more))
+    return rows.filter(pc.or_(pc.equal(number, last_of), pc.invert(adds_nothing)))
+
+
+def merged(before: Claim | None, claim: Claim) -> Claim:
     """The newer one, which an instance that was replaced may have written with less in it."""
     if before is None or before.source is None or before.up_to_ms is None:
         return claim
@@ -121,7 +178,8 @@ def _as_json(topics: tuple[str, ...], known: dict[tuple[str, ...], str]) -> str:
     return found
 
 
-def _claim(row: ClaimRow) -> Claim:
+def claim_of(row: ClaimRow) -> Claim:
+    """The claim that a row holds."""
     laggard = None
     if row.why:
         laggard = Laggard(
