@@ -244,6 +244,14 @@ def test_a_source_that_may_come_in_holds_it_at_the_listing_of_its_topics() -> No
     assert (whole.laggard.source, whole.laggard.why) == ("us", "not_listed")
 
 
+def test_a_source_that_is_probed_more_seldom_is_not_named_for_that() -> None:
+    ledger = ledger_at(NOON_MS, SP)
+    for now_ms, more_ms, held in ((8_000, 0, False), (8_001, 0, True), (18_000, 10_000, False)):
+        told = sight(feeding("eu"), NOON_MS + now_ms, more_ms={"eu": more_ms})
+        (whole, _) = Claims().make(ledger, told)
+        assert (whole.laggard is not None) is held
+
+
 def test_a_source_that_may_come_in_is_claimed_once_for_all_hub_topics() -> None:
     feeds = {("eu", f"t{at}"): (Route("eu", f"t{at}", f"t{at}", 1, 1),) for at in range(50)}
     may = frozenset(f"s{at}" for at in range(30))

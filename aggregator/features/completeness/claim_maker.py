@@ -116,6 +116,7 @@ class CompletenessWatch(Service):
             int(state.config.completeness.allowed_lateness * 1_000),
             progress.at_ms,
             lambda alias, sp: blame(state, progress.measured, self._ledger, alias, sp),
+            more_ms={it: int(mark.more_seconds * 1_000) for it, mark in progress.marks.items()},
         )
         self.latest = self._claims.make(self._ledger, sight)
         self.keeper.take(self.latest)

@@ -12,6 +12,7 @@ from aggregator.kafka.admin.parallel import seconds_for
 from aggregator.model.loop import Loop
 from aggregator.model.values import FailureKind, SourcePartition, TopicPartition
 from aggregator.plan.completeness.marks import Mark
+from aggregator.plan.health.fetched_ends import LogEnd
 from aggregator.plan.health.suspects import Seen
 
 PROBE_SECONDS = 1.0
@@ -19,6 +20,10 @@ MARK_SECONDS = 1.5
 """A source that is read committed is asked twice for a mark: so only with every second probe."""
 SELDOM_SECONDS = 5.0
 """Between two probes while fetches report the log ends: they are for ids and marks alone."""
+MOST_SECONDS = 30.0
+"""The same of very many partitions: so late at most is a cut seen that only a probe shows."""
+RESTS = 40
+"""Then it rests for this many times the time on the CPU that the probe took its thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +56,17 @@ class SourceWatch:
         self._admin: ClusterAdmin | None = None
         self._clients = ExitStack()
         self._rest = PROBE_SECONDS
+        self._seldom_rest = SELDOM_SECONDS
         self.is_seldom = False
         """Whether fetches report what the probes do, so that these come seldom."""
+        self.fetched: Mapping[SourcePartition, LogEnd] = {}
+        """What fetches report of the log ends."""
         self.often_since = 0.0
         """Since when they do not."""
         self._loop = Loop(
             f"watch-{alias}",
             self._turn,
-            every=lambda: max(self._rest, SELDOM_SECONDS) if self.is_seldom else self._rest,
+            every=lambda: max(self._rest, self._seldom_rest) if self.is_seldom else self._rest,
             on_error=self._fail,
             finish=self._clients.close,
         )
@@ -99,13 +107,16 @@ class SourceWatch:
         if self._admin is None:
             # A file that the settings name may be mended: another turn tries it again.
             self._admin = self._clients.enter_context(open_admin(self._config, self.alias))
-        began = time.monotonic()
+        began, worked = time.monotonic(), time.thread_time()
         seen, mark = self._probe(self._admin)
-        now = time.monotonic()
-        self.latest = Watched("", now, seen, True, mark)
+        now, worked = time.monotonic(), time.thread_time() - worked
         # Of thousands of partitions a probe takes long: half of the time it rests.
         longest = max(PROBE_SECONDS, self._config.supervision.deadline / 2)
         self._rest = min(max(PROBE_SECONDS, now - began), longest)
+        self._seldom_rest = min(max(SELDOM_SECONDS, RESTS * worked), MOST_SECONDS)
+        if mark is not None and mark is not self.latest.mark:
+            mark = replace(mark, more_seconds=max(0.0, self._seldom_rest - SELDOM_SECONDS))
+        self.latest = Watched("", now, seen, True, mark)
 
     def _fail(self, error: Exception) -> None:
         self.latest = replace(self.latest, failure=str(error))
@@ -127,8 +138,12 @@ class SourceWatch:
         highs: Mapping[TopicPartition, int] | None = None
         failure: ClusterCallError | None = None
         try:
-            ends = admin.log_ends(wanted, timeout)
-            highs = self._highs(admin, wanted, ends, asked_at, timeout)
+            if self.is_seldom and admin.reads_committed:
+                highs = admin.high_watermarks(wanted, timeout)
+                ends = self._stable(admin, wanted, highs, timeout)
+            else:
+                ends = admin.log_ends(wanted, timeout)
+                highs = self._highs(admin, wanted, ends, asked_at, timeout)
         except ClusterCallError as error:
             if error.failure.kind is not FailureKind.OTHER:
                 raise
@@ -157,6 +172,27 @@ class SourceWatch:
             stable=stable,
         )
         return seen, mark
+
+    def _stable(
+        self,
+        admin: ClusterAdmin,
+        wanted: Collection[TopicPartition],
+        highs: Mapping[TopicPartition, int],
+        timeout: float,
+    ) -> Mapping[TopicPartition, int]:
+        """The log ends for a reader of committed records; only those are asked for that may differ.
+
+        Where a fetch has found the end at what is the high watermark now, both are the same.
+        """
+        known = self.fetched
+        found = {
+            tp: high
+            for tp, high in highs.items()
+            if (it := known.get(SourcePartition(self.alias, tp.topic, tp.partition))) is not None
+            and it.end == high
+        }
+        rest = [tp for tp in wanted if tp not in found]
+        return {**found, **admin.log_ends(rest, timeout)} if rest else found
 
     def _highs(
         self,

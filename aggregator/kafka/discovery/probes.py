@@ -119,6 +119,7 @@ class SourcesWatch:
             self._doubts[alias], self._doubted_at[alias] = doubts, now
             watch.probe_now()
         is_clear = now - self._doubted_at.get(alias, now - DOUBT_SECONDS) >= DOUBT_SECONDS
+        watch.fetched = fetches.ends
         may = is_clear and not often and self._deadline >= LEAST_DEADLINE
         watch.probe_seldom(may and fetches.covers(alias, watch.partitions, now))
 

@@ -85,6 +85,8 @@ class ClaimSight:
     blame: Callable[[str, SourcePartition | None], Laggard]
     fresh_ms: int = 8_000
     """A claim that is no older than that, and what is allowed, has no laggard."""
+    more_ms: Mapping[str, int] = field(default_factory=dict)
+    """A source with very many partitions is probed more seldom: its may be so much older."""
 
 
 def standing(claims: Iterable[Claim]) -> list[Claim]:
@@ -251,7 +253,7 @@ class Claims:
         scope, floor = sight.scope, self._floor_of_listing(sight.scope, alias)
         reached = None if alias in scope.unseen else sight.listed_ms.get(alias)
         last, laggard = self._listings.get(alias), None
-        if not _is_fresh(sight, reached):
+        if not _is_fresh(sight, alias, reached):
             laggard = _listing_laggard(sight, alias)
         cluster_id = scope.cluster_ids.get(alias, "")
         if last is not None and alias in scope.unseen:
@@ -294,7 +296,7 @@ class Claims:
                 part.cluster_id,
                 sight.scope.hub_id,
             )
-        if _is_fresh(sight, reached):
+        if _is_fresh(sight, alias, reached):
             return claim
         if gone:
             reason = f"topic {gone[0]} is gone, and what was not copied of it is undecided"
@@ -306,8 +308,9 @@ class Claims:
         return part.shown
 
 
-def _is_fresh(sight: ClaimSight, reached: int | None) -> bool:
-    return reached is not None and reached >= sight.now_ms - sight.fresh_ms
+def _is_fresh(sight: ClaimSight, alias: str, reached: int | None) -> bool:
+    fresh_ms = sight.fresh_ms + sight.more_ms.get(alias, 0)
+    return reached is not None and reached >= sight.now_ms - fresh_ms
 
 
 def _up_to(sight: ClaimSight, reached: int | None, floor: int | None) -> int | None:

@@ -41,6 +41,7 @@ class Mark:
     partitions: Mapping[str, int] = field(default_factory=dict)
     ends: Mapping[SourcePartition, int] = field(default_factory=dict)
     stable: Mapping[SourcePartition, int] = field(default_factory=dict)
+    more_seconds: float = 0.0
 
     def log(self, topic: str) -> LogId:
         """What the offsets of a topic counted in."""
