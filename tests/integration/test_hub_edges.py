@@ -226,27 +226,35 @@ def test_too_few_replicas_stop_only_what_they_refuse_and_old_records_not_even_th
         new = [it._replace(timestamp=timestamp) for it in records(100)]
         produce(source_a.bootstrap_servers, topic, new)
 
-    with run_in_background(config) as running, load([source_a], well, turn=20):
-        write(ill)
-        for topic in (well, ill):
-            wait_until_topic_has(first, topic, 100)
-        with without_third(hub3, ill, [1]), listening(first, well, 1) as heard:
-            write(past, ago)
-            write(old, ago)
-            wait_until_topic_has(first, old, 100)
-            wait_for(lambda: heard.counts["eu"] > 0, "records flow")
-            assert "partitions_stuck" not in running.kinds()
-            before = heard.silence("eu")
-            # Of this one the hub knows the producer, and might refuse for ever what follows.
+    with run_in_background(config) as running:
+        with load([source_a], well, turn=20):
             write(ill)
-            running.wait_for(lambda: "partitions_stuck" in running.kinds(), "it is given up once")
-            running.wait_for(lambda: running.kinds().count("lane_started") > 1, "it is tried again")
-            write(old, ago)
-            wait_until_topic_has(first, old, 200)
-            meanwhile = heard.silence("eu")
-        LOG.warning("longest silence: %.2f s before, %.2f s meanwhile", before, meanwhile)
-        wait_until_topic_has(hub3.admin_servers, ill, 200)
-        wait_until_topic_has(hub3.admin_servers, past, 100)
+            for topic in (well, ill):
+                wait_until_topic_has(first, topic, 100)
+            with without_third(hub3, ill, [1]), listening(first, well, 1) as heard:
+                write(past, ago)
+                write(old, ago)
+                wait_until_topic_has(first, old, 100)
+                wait_for(lambda: heard.counts["eu"] > 0, "records flow")
+                assert "partitions_stuck" not in running.kinds()
+                before = heard.silence("eu")
+                # Of this one the hub knows the producer, and might refuse for ever what follows.
+                write(ill)
+                running.wait_for(
+                    lambda: "partitions_stuck" in running.kinds(), "it is given up once"
+                )
+                running.wait_for(
+                    lambda: running.kinds().count("lane_started") > 1, "it is tried again"
+                )
+                write(old, ago)
+                wait_until_topic_has(first, old, 200)
+                meanwhile = heard.silence("eu")
+            LOG.warning("longest silence: %.2f s before, %.2f s meanwhile", before, meanwhile)
+            wait_until_topic_has(hub3.admin_servers, ill, 200)
+            wait_until_topic_has(hub3.admin_servers, past, 100)
+        # What was written last has arrived, before the run is asked to stop.
+        (written,) = end_offsets(source_a.bootstrap_servers, well).values()
+        wait_until_topic_has(hub3.admin_servers, well, written)
         told = [it.message for it in running.events if it.kind == "partitions_stuck"]
         assert "lane_failed" not in running.kinds()
     assert meanwhile < before + STUCK_PAUSE_SECONDS
