@@ -282,15 +282,27 @@ class World:
         self.is_cut = True
         self._forget_lives(ROUTES)
 
-    def renew_hub(self, alias: str) -> None:
+    def renew_hub(self, alias: str, *, is_running: bool = False) -> None:
         """A hub topic is deleted, and another one by its name holds as many records of others."""
         name = HUB_TOPICS[alias]
+        # What is decided by a look from before this is as if it had been decided before it.
+        looks = [self.state.look, *(it for _, it in self.looks)] if is_running else []
+        if any(it and it.plan.hub_ids.get(name) == self.hub_ids[name] for it in looks):
+            self._forget_gone(alias)
         number = int(self.hub_ids[name].rpartition("-")[2]) + 1
         self.hub_ids = {**self.hub_ids, name: f"{name}-{number}"}
         self.hub = [
             (OTHER, "", at) if it[0].cluster == alias else it for at, it in enumerate(self.hub)
         ]
         self._forget_lives({alias})
+
+    def _forget_gone(self, alias: str) -> None:
+        """What the hub alone held, as the source's topic is gone, though no commit knows that."""
+        self.first = {
+            (sp, life): at
+            for (sp, life), at in self.first.items()
+            if sp.cluster != alias or self.logs[sp].topic_id == life
+        }
 
     def _forget_lives(self, aliases: Collection[str]) -> None:
         """What the hub alone held, of source topics that are gone, can come no more."""
@@ -353,7 +365,7 @@ class World:
             case "away":
                 self.away ^= {sp.cluster}
             case "hub anew" if rng.random() < 0.3:
-                self.renew_hub(sp.cluster)
+                self.renew_hub(sp.cluster, is_running=True)
             case "backup" if not self.is_cut:
                 here = Backup(self.checkpoint, dict(self.table), self.kept)
                 self.backups = [*self.backups[:1], *self.backups[-2:], here]

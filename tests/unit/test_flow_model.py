@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from support.events_world import EventsWorld
@@ -109,6 +109,8 @@ def test_whatever_becomes_of_the_checkpoint_nothing_is_copied_twice(
 
 @examples(30)
 @given(seed=st.integers(0, 1 << 32), losable=st.booleans())
+@example(seed=791, losable=False)
+@example(seed=882, losable=False)
 def test_whatever_the_hub_loses_is_copied_again_or_recorded_as_lost(
     seed: int, losable: bool
 ) -> None:
