@@ -3,6 +3,7 @@ package aggregator.connector;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.List;
 import java.util.Map;
 
 /** Task specs for tests, as aggregator/datapath/connector/spec.py renders them. */
@@ -82,6 +83,34 @@ final class Specs {
             + " [{'route': 0, " + part + "}]}";
         ObjectNode lane = (ObjectNode) lane("key", own);
         ((ArrayNode) lane.get("origin").get("hub_names")).add("*");
+        return new TaskSpec(lane, 1, 0);
+    }
+
+    /**
+     * A task with a partition for each of `used`, the numbers of their routes. There is a route
+     * for each of the hub topics, which are named after their numbers of partitions.
+     */
+    static TaskSpec routed(List<Integer> hubTopics, int... used) {
+        ObjectNode lane = (ObjectNode) lane("key", "'cluster_id': 'an-id', 'plain': true}");
+        lane.put("duplicates", "hub.twice");
+        ((ObjectNode) lane.get("quarantine")).put("topic", "hub.refused").put("partition", 0);
+        ArrayNode routes = lane.putArray("routes");
+        hubTopics.forEach(
+            count
+            -> routes.add(json(
+                "{'hub_topic': 'hub." + count + "', 'hub_partitions': " + count
+                + ", 'by': 'source_partition', 'fixed': 0}")));
+        ObjectNode own = (ObjectNode) lane.get("readings").get(1);
+        own.putObject("consumer");
+        ArrayNode numbers = own.putArray("tasks").addArray();
+        ArrayNode parts = own.putArray("partitions");
+        // What another task reads comes before it.
+        parts.add(json("{'route': 0, 'topic': 'other', 'position': 0, 'partition': 0}"));
+        for (int i = 0; i < used.length; i++) {
+            numbers.add(i + 1);
+            ObjectNode part = parts.addObject().put("route", used[i]).put("topic", "t" + i);
+            part.put("position", 0).put("partition", 1);
+        }
         return new TaskSpec(lane, 1, 0);
     }
 

@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.List;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
 class TaskSpecTest {
@@ -53,6 +55,53 @@ class TaskSpecTest {
         TaskSpec.Part part = part("key", place(0, key, 6));
         assertEquals(1, part.later.get(0).size());
         assertTrue(part.isReplaced(key, 0, 0));
+    }
+
+    @Test
+    void aTaskHasThePlacesOfWhatItReadsAloneAndThenThoseOfRecordsThatAreSetAside() {
+        TaskSpec spec = Specs.routed(List.of(5, 3, 9, 2, 3), 4, 3, 1, 3);
+        assertEquals(
+            List.of(
+                "hub.3/0",
+                "hub.3/1",
+                "hub.3/2",
+                "hub.2/0",
+                "hub.2/1",
+                "hub.refused/0",
+                "hub.twice/0"),
+            places(spec));
+        assertEquals(5, spec.quarantinePlace);
+        assertEquals(6, spec.duplicatesPlace);
+    }
+
+    @Test
+    void aPartitionWritesWhereItsRouteInTheLaneSays() {
+        List<Integer> hubTopics = List.of(5, 3, 9, 2, 3);
+        for (int first = 0; first < hubTopics.size(); first++) {
+            for (int second = 0; second < hubTopics.size(); second++) {
+                TaskSpec spec = Specs.routed(hubTopics, first, second);
+                assertEquals("hub." + hubTopics.get(first) + "/1", place(spec, 0));
+                assertEquals("hub." + hubTopics.get(second) + "/1", place(spec, 1));
+            }
+        }
+    }
+
+    @Test
+    void aTaskWithoutPartitionsHasNoPlacesButThoseOfRecordsThatAreSetAside() {
+        assertEquals(List.of("hub.refused/0", "hub.twice/0"), places(Specs.routed(List.of(5))));
+    }
+
+    private static String place(TaskSpec spec, int at) {
+        TaskSpec.Part part = spec.parts.get(at);
+        int own = part.route.firstPlace + part.route.placement.of(null, part.partition, 0L);
+        return places(spec).get(own);
+    }
+
+    private static List<String> places(TaskSpec spec) {
+        assertEquals(spec.placeTopics.size(), spec.placePartitions.size());
+        return IntStream.range(0, spec.placeTopics.size())
+            .mapToObj(i -> spec.placeTopics.get(i) + "/" + spec.placePartitions.get(i))
+            .toList();
     }
 
     private static TaskSpec.Part part(String by, String... places) {

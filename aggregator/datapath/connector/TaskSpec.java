@@ -11,6 +11,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 
 /**
  * All that one task of a lane needs, as plain values: made on the driver out of what Python says,
@@ -36,10 +37,10 @@ final class TaskSpec implements Serializable {
          */
         final Map<Integer, Map<String, Long>> later = new HashMap<>();
 
-        Part(JsonNode json, List<Route> routes) {
+        Part(JsonNode json, Map<Integer, Route> routes) {
             topic = json.get("topic").asText();
             partition = json.get("partition").asInt();
-            route = routes.get(json.get("route").asInt());
+            route = routes.get(routeOf(json));
             position = json.get("position").asLong();
             until = json.path("until").asLong(Long.MAX_VALUE);
             skip = SkipSet.of(json.path("skip"));
@@ -154,7 +155,7 @@ final class TaskSpec implements Serializable {
     final boolean plain;
     /** Why they do not go from batch to batch as bytes; empty where they may. */
     final String objects;
-    /** Hub partitions by their index: topic and partition. */
+    /** Hub partitions that it may write to, by their index: topic and partition. */
     final List<String> placeTopics = new ArrayList<>();
     final List<Integer> placePartitions = new ArrayList<>();
     final int quarantinePlace;
@@ -184,10 +185,12 @@ final class TaskSpec implements Serializable {
         quarantinePartition = lane.path("quarantine").path("partition").asInt();
         lane.path("quarantine").path("headers").forEach(n -> quarantineHeaders.add(n.asText()));
         quarantineTimestamp = lane.path("quarantine").path("timestamp").asText();
-        List<Route> routes = routes(lane.get("routes"));
-        for (JsonNode index : own.get("tasks").get(task)) {
-            parts.add(new Part(own.get("partitions").get(index.asInt()), routes));
-        }
+        List<JsonNode> read = new ArrayList<>();
+        own.get("tasks").get(task).forEach(i -> read.add(own.get("partitions").get(i.asInt())));
+        Set<Integer> used = new TreeSet<>();
+        read.forEach(json -> used.add(routeOf(json)));
+        Map<Integer, Route> routes = routes(lane.get("routes"), used);
+        read.forEach(json -> parts.add(new Part(json, routes)));
         quarantinePlace = placeTopics.size();
         placeTopics.add(lane.path("quarantine").path("topic").asText(""));
         placePartitions.add(quarantinePartition);
@@ -216,11 +219,19 @@ final class TaskSpec implements Serializable {
             .toList();
     }
 
-    /** Routes of one hub topic share its places. */
-    private List<Route> routes(JsonNode json) {
+    private static int routeOf(JsonNode part) {
+        return part.get("route").asInt();
+    }
+
+    /**
+     * The routes that its partitions use, by their numbers in the lane. Those of one hub topic
+     * share its places. The other routes get none: each place costs a task memory and looks.
+     */
+    private Map<Integer, Route> routes(JsonNode json, Set<Integer> used) {
         Map<String, Integer> first = new HashMap<>();
-        List<Route> routes = new ArrayList<>();
-        for (JsonNode each : json) {
+        Map<Integer, Route> routes = new HashMap<>();
+        for (int number : used) {
+            JsonNode each = json.get(number);
             String topic = each.get("hub_topic").asText();
             if (!first.containsKey(topic)) {
                 first.put(topic, placeTopics.size());
@@ -229,7 +240,7 @@ final class TaskSpec implements Serializable {
                     placePartitions.add(p);
                 }
             }
-            routes.add(new Route(each, first.get(topic)));
+            routes.put(number, new Route(each, first.get(topic)));
         }
         return routes;
     }
