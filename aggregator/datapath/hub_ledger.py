@@ -89,10 +89,18 @@ class HubTail:
         """
         known = {**(begun or {}), **self._snapshots}
         numbers = sorted(known)
-        bounds = [_bound_of(task, _at(task.snapshot, known, numbers)) for task in tasks]
-        taken = min((bound.taken_ms for bound in bounds), default=0)
-        shared = set.intersection(*(set(bound.ends) for bound in bounds)) if bounds else set()
-        return HubSnapshot(taken, {tp: min(it.ends[tp] for it in bounds) for tp in shared})
+        groups: dict[int | None, list[TaskReport]] = {}
+        for task in tasks:
+            groups.setdefault(_at(task.snapshot, numbers), []).append(task)
+        if not groups or None in groups:
+            # Of one that names no known snapshot nothing is known: a recovery would read all.
+            return HubSnapshot(0, {})
+        first, *others = (_bound_of(own, known[at]) for at, own in groups.items() if at is not None)
+        taken, ends = first.taken_ms, first.ends
+        for other in others:
+            taken = min(taken, other.taken_ms)
+            ends = {tp: min(end, other.ends[tp]) for tp, end in ends.items() if tp in other.ends}
+        return HubSnapshot(taken, ends)
 
     def forget(self, named: Iterable[int]) -> None:
         """Only snapshots from the oldest of these numbers on are still in use."""
@@ -114,14 +122,26 @@ class HubTail:
         return self.newest
 
 
-def _at(number: int, known: Mapping[int, HubSnapshot], numbers: list[int]) -> HubSnapshot:
+def _at(number: int, numbers: list[int]) -> int | None:
+    """The last of these numbers that is not after this one."""
     before = bisect_right(numbers, number)
-    # One before all that is known, or that is yet to come, says nothing: a recovery would read all.
-    if before == 0 or number > numbers[-1]:
-        return HubSnapshot(0, {})
-    return known[numbers[before - 1]]
+    # One before all that is known, or that is yet to come, says nothing.
+    return numbers[before - 1] if before and number <= numbers[-1] else None
 
 
-def _bound_of(task: TaskReport, snapshot: HubSnapshot) -> HubSnapshot:
-    own = {tp: max(end, task.ends.get(tp, 0)) for tp, end in snapshot.ends.items()}
-    return HubSnapshot(snapshot.taken_ms, own)
+def _bound_of(tasks: Collection[TaskReport], snapshot: HubSnapshot) -> HubSnapshot:
+    """The bound of tasks that name the same snapshot.
+
+    It is raised where all of them have acknowledged more: so only what tasks report is looked at,
+    not each hub partition for each task.
+    """
+    least: dict[TopicPartition, tuple[int, int]] = {}
+    for task in tasks:
+        for tp, end in task.ends.items():
+            known, lowest = least.get(tp, (0, end))
+            least[tp] = (known + 1, min(lowest, end))
+    ends = dict(snapshot.ends)
+    for tp, (known, lowest) in least.items():
+        if known == len(tasks) and tp in ends:
+            ends[tp] = max(ends[tp], lowest)
+    return HubSnapshot(snapshot.taken_ms, ends)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.datapath.connector.reports import TaskReport
 from aggregator.datapath.hub_ledger import HubSnapshot, HubTail
 from aggregator.model.values import SourcePartition, TopicPartition
 from support.examples import examples
@@ -90,6 +95,76 @@ def test_snapshots_are_forgotten_that_are_older_than_all_that_is_named() -> None
     # The newest stays in any case: it is what the next reports will name.
     tail.forget([])
     assert bounds() == [0, 0, 3]
+
+
+def plain_bound(snapshots: Mapping[int, HubSnapshot], tasks: Sequence[TaskReport]) -> HubSnapshot:
+    """`HubTail.bound` by its definition: for each task all hub partitions, and of these the least.
+
+    A task has the last snapshot that is not after the number that it names; of one that is not
+    known nothing is known.
+    """
+    bounds = []
+    for report in tasks:
+        before = [number for number in snapshots if number <= report.snapshot]
+        is_known = before and report.snapshot <= max(snapshots)
+        own = snapshots[max(before)] if is_known else HubSnapshot(0, {})
+        ends = {tp: max(end, report.ends.get(tp, 0)) for tp, end in own.ends.items()}
+        bounds.append(HubSnapshot(own.taken_ms, ends))
+    taken = min((bound.taken_ms for bound in bounds), default=0)
+    shared = set.intersection(*(set(bound.ends) for bound in bounds)) if bounds else set()
+    return HubSnapshot(taken, {tp: min(it.ends[tp] for it in bounds) for tp in shared})
+
+
+some_ends = st.dictionaries(st.sampled_from([HUB, OTHER, NEW]), st.integers(0, 9))
+some_snapshots = st.builds(HubSnapshot, st.integers(0, 9), some_ends)
+
+
+@examples(1000)
+@given(
+    st.dictionaries(st.integers(0, 5), some_snapshots, min_size=1, max_size=3),
+    st.dictionaries(st.integers(0, 5), some_snapshots, max_size=1),
+    st.lists(st.tuples(st.integers(0, 6), some_ends), max_size=5),
+)
+def test_the_bound_of_tasks_that_name_few_snapshots_is_the_least_of_all_that_each_has(
+    snapshots: dict[int, HubSnapshot],
+    begun: dict[int, HubSnapshot],
+    reported: list[tuple[int, dict[TopicPartition, int]]],
+) -> None:
+    tail = HubTail()
+    tail._snapshots = snapshots
+    tasks = [task({EU: 5}, snapshot=number, ends=ends) for number, ends in reported]
+    kept = copy.deepcopy((snapshots, begun))
+    assert tail.bound(tasks, begun) == plain_bound({**begun, **snapshots}, tasks)
+    assert (snapshots, begun) == kept
+
+
+class Counted(Mapping[TopicPartition, int]):
+    """Ends that note how many of them were looked at, of all such."""
+
+    looks: ClassVar[int] = 0
+
+    def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
+        self._ends = ends
+
+    def __getitem__(self, tp: TopicPartition) -> int:
+        Counted.looks += 1
+        return self._ends[tp]
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._ends)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+
+def test_a_bound_looks_at_what_tasks_report_and_not_at_each_partition_for_each_task() -> None:
+    tail = HubTail()
+    ends = {TopicPartition("orders", number): 5 for number in range(1_000)}
+    tail._snapshots[0] = HubSnapshot(1, Counted(ends))
+    tasks = [task({EU: 5}, ends=Counted({tp: 9})) for tp in list(ends)[:100]]
+    Counted.looks = 0
+    assert tail.bound(tasks).ends == ends
+    assert Counted.looks <= len(ends) + len(tasks)
 
 
 class Task:
