@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pytest
 
@@ -304,6 +304,52 @@ def test_watches_come_and_go_with_the_config_and_the_others_go_on(clock: Clock) 
     watches.follow(config(), mine)
     assert watches._watches == {"eu": before["eu"]}
     assert not before["eu"]._loop.over.is_set()
+
+
+class Read(Collection[SourcePartition]):
+    """Partitions that count how often someone goes through them."""
+
+    def __init__(self, partitions: set[SourcePartition]) -> None:
+        self._partitions, self.passes = partitions, 0
+
+    def __contains__(self, sp: object) -> bool:
+        return sp in self._partitions
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def __iter__(self) -> Iterator[SourcePartition]:
+        self.passes += 1
+        return iter(self._partitions)
+
+
+def test_however_many_sources_there_are_partitions_are_dealt_out_to_them_in_one_pass(
+    clock: Clock,
+) -> None:
+    names = [f"s{number}" for number in range(20)]
+    sources = [
+        f"sources.{it}.{what}"
+        for it in names
+        for what in ("bootstrap_servers=127.0.0.1:11", "topics.include=t")
+    ]
+    watches, settings = SourcesWatch(), config(*sources)
+    read = Read({SourcePartition(it, "t", number) for it in names for number in range(3)})
+    read._partitions.add(SourcePartition("gone", "t", 0))
+    watches.follow(settings, read)
+    assert read.passes == 1
+    own = {alias: it.partitions for alias, it in watches._watches.items()}
+    assert own == {
+        alias: {sp for sp in read._partitions if sp.cluster == alias} for alias in settings.sources
+    }
+    # What is as before is the same value, though it is another set that says so.
+    read._partitions.remove(SourcePartition("s7", "t", 1))
+    watches.follow(settings, set(read))
+    changed = {alias for alias, it in watches._watches.items() if it.partitions is not own[alias]}
+    assert changed == {"s7"}
+    followed = watches._followed
+    watches.follow(settings, set(read))
+    assert watches._followed is followed
+    assert watches._watches["s7"].partitions == {SourcePartition("s7", "t", it) for it in (0, 2)}
 
 
 def test_a_defect_is_the_answer_of_its_watch_which_goes_on(

@@ -36,6 +36,7 @@ class SourcesWatch:
 
     def __init__(self) -> None:
         self._config: Config | None = None
+        self._followed: frozenset[SourcePartition] = frozenset()
         self._watches: dict[str, SourceWatch] = {}
         self._movements: dict[SourcePartition, Movement] = {}
         self._delays = Delays()
@@ -53,6 +54,9 @@ class SourcesWatch:
 
         Where a source is reached otherwise, its watch ends and another one begins.
         """
+        if config is self._config and partitions == self._followed:
+            return
+        self._followed = frozenset(partitions)
         if config is not self._config:
             before, self._config = self._config, config
             kept = {
@@ -64,8 +68,14 @@ class SourcesWatch:
                 self._watches[alias].stop()
             added = {it: SourceWatch(config, it) for it in config.sources if it not in kept}
             self._watches = {alias: {**kept, **added}[alias] for alias in config.sources}
+        own: dict[str, set[SourcePartition]] = {alias: set() for alias in self._watches}
+        for sp in self._followed:
+            if sp.cluster in own:
+                own[sp.cluster].add(sp)
         for alias, watch in self._watches.items():
-            watch.follow(frozenset(sp for sp in partitions if sp.cluster == alias))
+            # One that is as before stays the same value: what is measured of it need not change.
+            is_same = own[alias] == watch.partitions
+            watch.follow(watch.partitions if is_same else frozenset(own[alias]))
 
     def seen(self) -> dict[str, Seen]:
         """The ids and logs that each source last reported."""
