@@ -94,6 +94,46 @@ class Failures:
     since: float
 
 
+class Stages:
+    """Partitions by their stages, and which are damaged: of one value of `State.partitions`."""
+
+    def __init__(self, partitions: Mapping[SourcePartition, Partition]) -> None:
+        self.partitions = partitions
+        groups: dict[Stage, list[SourcePartition]] = {}
+        damaged = []
+        for sp, it in partitions.items():
+            groups.setdefault(it.stage, []).append(sp)
+            if it.damaged:
+                damaged.append(sp)
+        self.damaged = frozenset(damaged)
+        self._of = {frozenset({stage}): frozenset(own) for stage, own in groups.items()}
+
+    def of(self, stages: frozenset[Stage]) -> frozenset[SourcePartition]:
+        """The partitions in these stages: the same value each time."""
+        if stages not in self._of:
+            each = (self._of.get(frozenset({it}), frozenset()) for it in stages)
+            self._of[stages] = frozenset[SourcePartition]().union(*each)
+        return self._of[stages]
+
+
+@dataclass(slots=True)
+class LastStages:
+    """The stages that were asked for last. States that follow each other share it.
+
+    Most steps move no partition, but ask several times a second who is in which stage.
+    """
+
+    known: Stages = field(default_factory=lambda: Stages({}))
+
+    def of(self, partitions: Mapping[SourcePartition, Partition]) -> Stages:
+        """Those of these partitions, which are the same value as long as none has changed."""
+        # Read once: a view has its state in other threads.
+        known = self.known
+        if known.partitions is not partitions:
+            known = self.known = Stages(partitions)
+        return known
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """The state of a run. `until_done`: it ends when all that existed at its start is copied.
@@ -150,17 +190,18 @@ class State:
     paused: Mapping[str, str] = field(default_factory=dict)
     leaving: frozenset[str] = frozenset()
     parts: Mapping[Part, str] = field(default_factory=dict)
+    last_stages: LastStages = field(default_factory=LastStages, compare=False, repr=False)
 
     def at(self, sp: SourcePartition) -> Partition:
         """What is known of a partition."""
         return self.partitions.get(sp, Partition())
 
-    def of(self, *stages: Stage) -> set[SourcePartition]:
+    def of(self, *stages: Stage) -> frozenset[SourcePartition]:
         """The partitions in these stages."""
-        return {sp for sp, it in self.partitions.items() if it.stage in stages}
+        return self.last_stages.of(self.partitions).of(frozenset(stages))
 
     @property
-    def in_lanes(self) -> set[SourcePartition]:
+    def in_lanes(self) -> frozenset[SourcePartition]:
         """Partitions that a lane has."""
         return self.of(*IN_A_LANE)
 
@@ -172,12 +213,12 @@ class State:
             for it in self.gaps.values()
             if it.gap.kind is GapKind.DAMAGED and not it.resolved
         }
-        return frozenset(open_ | {sp for sp, it in self.partitions.items() if it.damaged})
+        return self.last_stages.of(self.partitions).damaged | open_
 
     @property
     def lost_keys(self) -> set[str]:
         """Lives of lanes that failed, of which a task may still send."""
-        return {it.key for it in self.partitions.values() if it.stage is Stage.LOST}
+        return {self.at(sp).key for sp in self.of(Stage.LOST)}
 
     @property
     def is_quiet(self) -> bool:
