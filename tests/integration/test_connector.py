@@ -178,7 +178,8 @@ def run_lanes(config: Config, spark: SparkSession, connector: Connector, first: 
 
     def report_ends() -> bool:
         connector.poll()
-        return connector.fetches.covers("eu", partitions, time.monotonic())
+        found = connector.fetches
+        return found.hears("eu", time.monotonic()) and found.cover(partitions)
 
     wait_for(report_ends, "fetches report where the logs end")
     assert sum(it.end or 0 for it in connector.fetches.ends.values()) == 20

@@ -64,7 +64,7 @@ class World:
     def measured(self, later: float = 0.0) -> Measured:
         """What is measured so many seconds later."""
         self.clock.seconds += later
-        found = self.watches.measure(self.positions, Fetches(self.heard, self.ends))
+        found = self.watches.measure(self.positions, Fetches(self.heard, dict(self.ends)))
         assert found is not None
         return found
 
@@ -181,7 +181,7 @@ def test_a_source_is_probed_seldom_while_fetches_report_all_its_ends(world: Worl
     cover(world)
     world.measured()
     assert seldom(world) == {"eu"}
-    world.watches.measure(world.positions, Fetches(world.heard, world.ends), often=True)
+    world.watches.measure(world.positions, Fetches(world.heard, dict(world.ends)), often=True)
     assert seldom(world) == set()
 
 

@@ -138,6 +138,8 @@ def test_partitions_that_are_watched_no_more_are_forgotten() -> None:
     delays = Delays()
     both = {EU0: 0, EU1: 0}
     delays.follow(both, {EU0: 5, EU1: 5}, {"eu": 0.0}, (), 0.0)
+    delays.forget(EU0)
+    delays.forget(US0)
     assert delays.follow({EU1: 0}, {EU0: 5, EU1: 5}, {"eu": 1.0}, (), 1.0).keys() == {EU1}
     assert delays._logs.keys() == {EU1}
 

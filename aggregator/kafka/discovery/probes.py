@@ -8,16 +8,9 @@ from aggregator.config.schema import Config
 from aggregator.kafka.discovery.probe import SourceWatch, Watched
 from aggregator.model.values import Positions, SourcePartition
 from aggregator.plan.completeness.marks import Mark
-from aggregator.plan.health.delays import Delay, Delays, lags
 from aggregator.plan.health.fetched_ends import HEARD_SECONDS, Fetches
-from aggregator.plan.health.stuck import (
-    Movement,
-    Probe,
-    follow,
-    heard_too,
-    sick_sources,
-    stuck,
-)
+from aggregator.plan.health.followed_logs import AllLogs
+from aggregator.plan.health.stuck import Probe, heard_too, sick_sources, stuck
 from aggregator.plan.health.suspects import Seen
 from aggregator.plan.lifecycle.inputs import Measured
 from aggregator.plan.reload import same_connection
@@ -38,8 +31,7 @@ class SourcesWatch:
         self._config: Config | None = None
         self._followed: frozenset[SourcePartition] = frozenset()
         self._watches: dict[str, SourceWatch] = {}
-        self._movements: dict[SourcePartition, Movement] = {}
-        self._delays = Delays()
+        self._logs = AllLogs()
         self._totals: dict[str, deque[tuple[float, int]]] = {}
         self._doubts: dict[str, int] = {}
         self._doubted_at: dict[str, float] = {}
@@ -96,68 +88,55 @@ class SourcesWatch:
         """
         if self._config is None:
             return None
-        now = time.monotonic()
+        now, logs = time.monotonic(), self._logs
+        watched = {alias: watch.partitions for alias, watch in self._watches.items()}
+        logs.take(positions, fetches.ends, watched)
         for watch in self._watches.values():
             self._pace(watch, fetches, now, often=often)
         # Each is read once: an end belongs to the moment at which it was reported.
         latest = {alias: watch.latest for alias, watch in self._watches.items()}
-        probed = {sp: end for it in latest.values() for sp, end in it.seen.ends.items()}
-        watched = {sp for watch in self._watches.values() for sp in watch.partitions}
-        fetched = Fetches(
-            fetches.heard, {sp: it for sp, it in fetches.ends.items() if sp in watched}
-        )
-        ends = fetched.joined(probed, {alias: it.seen.asked_at for alias, it in latest.items()})
-        own = {sp: at for sp, at in positions.items() if sp in watched}
-        self._movements = follow(self._movements, own, ends, now)
-        silent, stale = self._silent(latest, fetched, ends, now)
+        probed = {alias: (it.seen, it.answered_at) for alias, it in latest.items()}
+        logs.follow(probed, self._unheard(latest, now), now)
+        sources = logs.sources.values()
+        moving = {sp: it for own in sources for sp, it in own.moving.items()}
+        late = [item for own in sources for item in own.late.ends.items()]
+        silent, stale = self._silent(latest, fetches, now)
         return Measured(
-            ends,
-            self._behind(own, ends, latest, fetched, now),
-            lags(positions, ends),
-            stuck(self._movements, now, self._config.supervision.stuck_after),
+            logs.ends,
+            logs.behind,
+            {alias: own.lag for alias, own in logs.sources.items() if own.lag is not None},
+            stuck(moving, now, self._config.supervision.stuck_after),
             silent,
             frozenset(it for it in latest if latest[it].has_answered or it in fetches.heard),
-            self._arrivals(ends, now),
-            {sp: it.late_ms for sp, it in fetched.ends.items() if it.late_ms is not None},
+            self._arrivals(now),
+            {sp: it.late_ms for sp, it in late if it.late_ms is not None},
             stale,
         )
 
     def _pace(self, watch: SourceWatch, fetches: Fetches, now: float, *, often: bool) -> None:
         """Probe a source as often as its fetches make necessary."""
-        alias, doubts = watch.alias, fetches.doubts(watch.partitions)
-        if doubts != self._doubts.get(alias, 0):
-            self._doubts[alias], self._doubted_at[alias] = doubts, now
+        alias, logs = watch.alias, self._logs.sources[watch.alias]
+        if logs.doubts != self._doubts.get(alias, 0):
+            self._doubts[alias], self._doubted_at[alias] = logs.doubts, now
             watch.probe_now()
         is_clear = now - self._doubted_at.get(alias, now - DOUBT_SECONDS) >= DOUBT_SECONDS
         watch.fetched = fetches.ends
         may = is_clear and not often and self._deadline >= LEAST_DEADLINE
-        watch.probe_seldom(may and fetches.covers(alias, watch.partitions, now))
+        watch.probe_seldom(may and logs.is_covered and fetches.hears(alias, now))
 
-    def _behind(
-        self,
-        own: Mapping[SourcePartition, int],
-        ends: Mapping[SourcePartition, int],
-        latest: Mapping[str, Watched],
-        fetched: Fetches,
-        now: float,
-    ) -> dict[SourcePartition, Delay]:
-        """For how long positions have been behind the ends that are known."""
-        reported = {alias: it.answered_at for alias, it in latest.items()}
-        for sp, it in fetched.ends.items():
-            reported[sp.cluster] = max(it.at, reported.get(sp.cluster, it.at))
+    def _unheard(self, latest: Mapping[str, Watched], now: float) -> Collection[str]:
+        """The sources that report no log ends any more."""
         # A source that answers fetches alone reports no ends, unless these do.
         probes = {
             alias: Probe(now if watch.is_seldom else watch.heard_at, latest[alias].failure)
             for alias, watch in self._watches.items()
         }
-        silent = sick_sources(probes, self._deadline, now)
-        return self._delays.follow(own, ends, reported, silent.keys(), now)
+        return sick_sources(probes, self._deadline, now).keys()
 
     def _silent(
         self,
         latest: Mapping[str, Watched],
-        fetched: Fetches,
-        ends: Collection[SourcePartition],
+        fetches: Fetches,
         now: float,
     ) -> tuple[dict[str, str], frozenset[SourcePartition]]:
         """The sources that do not answer, and those of which some brokers do not, and why.
@@ -171,14 +150,16 @@ class SourcesWatch:
             # A probe that was put off until the fetches stopped has its time.
             given = watch.often_since + ANSWER_SECONDS - deadline if watch.often_since else 0.0
             probes[alias] = Probe(max(watch.heard_at, given), failure)
-            late = fetched.late(watch.partitions, deadline, now)
+            owing = self._logs.sources[alias].late
+            late = owing.late(owing.ends, deadline, now)
             if late and now - latest[alias].answered_at > deadline:
                 of = f"{len(late)} of {len(watch.partitions)} partitions"
                 words = f"the brokers of {of} have given no answer for {deadline:g} s"
                 found[alias] = f"{words}: {failure}" if failure else words
                 stale |= late
-        sick = sick_sources(heard_too(probes, fetched.heard), deadline, now)
-        stale |= {sp for sp in ends if sp.cluster in sick} if sick else set()
+        sick = sick_sources(heard_too(probes, fetches.heard), deadline, now)
+        for alias in sick:
+            stale |= self._logs.sources[alias].ends.keys()
         return {**found, **sick}, frozenset(stale)
 
     @property
@@ -186,11 +167,9 @@ class SourcesWatch:
         assert self._config is not None
         return self._config.supervision.deadline
 
-    def _arrivals(self, ends: Mapping[SourcePartition, int], now: float) -> dict[str, float]:
+    def _arrivals(self, now: float) -> dict[str, float]:
         """How many records arrive at each source in ARRIVAL_SECONDS, by its log ends."""
-        sums = dict.fromkeys(self._watches, 0)
-        for sp, end in ends.items():
-            sums[sp.cluster] += end
+        sums = {alias: logs.total for alias, logs in self._logs.sources.items()}
         found = {}
         for alias, total in sums.items():
             seen = self._totals.setdefault(alias, deque())

@@ -33,7 +33,8 @@ AT_END = Delay(0.0)
 class Delays:
     """The log ends reported by probes that are still beyond the positions.
 
-    Used by one thread.
+    Used by one thread. Nothing of a partition changes by itself: it need not be looked at while it
+    is at its end, and neither has changed.
     """
 
     def __init__(self) -> None:
@@ -47,16 +48,13 @@ class Delays:
         silent: Collection[str],
         now: float,
     ) -> dict[SourcePartition, Delay]:
-        """The delays after one more look at these positions and log ends (NEXT offsets).
+        """The delays of these positions after one more look at their log ends (NEXT offsets).
 
         `answered_at` says when the ends of each source (alias) were reported; these and `now` are
         seconds of one clock. Sources in `silent` no longer report ends: what was at its end may be
         so no longer. A partition whose delay is unknown is absent.
         """
-        logs = self._logs
-        if len(logs) > len(positions):
-            logs = self._logs = {sp: log for sp, log in logs.items() if sp in positions}
-        found = {}
+        logs, found = self._logs, {}
         for sp, position in positions.items():
             end = ends.get(sp)
             if end is None:
@@ -70,6 +68,10 @@ class Delays:
             elif sp.cluster not in silent:
                 found[sp] = AT_END
         return found
+
+    def forget(self, sp: SourcePartition) -> None:
+        """A partition is not looked at any more: if it is again, nothing of it is known."""
+        self._logs.pop(sp, None)
 
 
 def lags(

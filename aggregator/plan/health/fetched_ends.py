@@ -40,13 +40,17 @@ class Fetches:
     heard: Mapping[str, float] = field(default_factory=dict)
     ends: Mapping[SourcePartition, LogEnd] = field(default_factory=dict)
 
-    def covers(self, alias: str, partitions: Collection[SourcePartition], now: float) -> bool:
-        """Whether the ends of all these partitions of a source are known without a probe."""
+    def hears(self, alias: str, now: float) -> bool:
+        """Whether a source has answered a fetch lately."""
         heard_at = self.heard.get(alias)
-        if not partitions or heard_at is None or now - heard_at > HEARD_SECONDS:
-            return False
+        return heard_at is not None and now - heard_at <= HEARD_SECONDS
+
+    def cover(self, partitions: Collection[SourcePartition]) -> bool:
+        """Whether the ends of all these partitions are known without a probe."""
         known = (self.ends.get(sp) for sp in partitions)
-        return all(it and it.end is not None and it.late_since is None for it in known)
+        return bool(partitions) and all(
+            it and it.end is not None and it.late_since is None for it in known
+        )
 
     def doubts(self, partitions: Collection[SourcePartition]) -> int:
         """How often a log of these partitions seemed to be cut, or another one."""
