@@ -70,6 +70,14 @@ def test_a_reader_stands_where_it_is_since_it_came_there() -> None:
     assert follow_progress(progress, {}, {}, 5.0) == {}
 
 
+def test_while_a_reader_stands_at_its_end_the_same_value_is_kept() -> None:
+    """Of thousands of partitions almost all are as they were."""
+    before = own(5, 1.0, (9.5, probe(9.0, 5)))
+    after = follow_progress(before, {SP: ReadPosition(5)}, probe(10.0, 7), 10.5)
+    assert after[SP] is before[SP]
+    assert after == {SP: ReadState(5, 1.0)}
+
+
 def test_a_reader_below_its_log_says_so_itself() -> None:
     """It may have records buffered that the log holds no longer: nothing is proven from outside."""
     assert cut(own(0, 1.0, (9.5, probe(9.0, 50))), 99.0) == {}

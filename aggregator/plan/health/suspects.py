@@ -68,6 +68,10 @@ class ReadState:
     lowest: int | None = None
 
 
+NOTHING_SEEN = Seen()
+"""Of a source that was not probed."""
+
+
 def foreign(
     readings: Mapping[SourcePartition, ReadPosition], seen: Mapping[str, Seen]
 ) -> dict[SourcePartition, str]:
@@ -77,7 +81,7 @@ def foreign(
     """
     found = {}
     for sp, reading in readings.items():
-        probe = seen.get(sp.cluster, Seen())
+        probe = seen.get(sp.cluster, NOTHING_SEEN)
         now = LogId(probe.cluster_id, probe.topic_ids.get(sp.topic, ""))
         if reading.log.is_other_cluster(now):
             found[sp] = f"source {sp.cluster} is another cluster now (id {now.cluster})"
@@ -102,12 +106,12 @@ def follow_progress(
         own = before.get(sp)
         if own is None or own.position != reading.position:
             own = ReadState(reading.position, now, None if own is None else own.cut_at)
-        probe = seen.get(sp.cluster, Seen())
+        probe = seen.get(sp.cluster, NOTHING_SEEN)
         end = probe.end(sp)
         if end is not None and probe.asked_at > own.since:
-            if end >= own.position:
+            if end >= own.position and own.cut_at is not None:
                 own = ReadState(own.position, own.since)
-            else:
+            elif end < own.position:
                 lowest = end if own.lowest is None else min(end, own.lowest)
                 own = replace(own, cut_at=own.cut_at or now, lowest=lowest)
         after[sp] = own
