@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from aggregator import __version__
 from aggregator.model.alike import made_of
 from aggregator.model.values import Route, SourcePartition
-from aggregator.plan.health.delays import Delay, lags, longest_by_source
+from aggregator.plan.health.delays import Delay, longest_by_source
 from aggregator.plan.lifecycle.state import LaneLife, LaneOver, SourceLife
 from aggregator.plan.positions.gaps import GapRecord
 from aggregator.plan.topics.hub_topics import LeftOutTopic
@@ -96,7 +96,7 @@ def status(view: View) -> Status:
     """The document of a view; pure but for the name of this machine and process."""
     config, plan = view.config, view.state.plan
     lanes, behind = lanes_of(view), longest_by_source(view.measured.behind)
-    behind_by = lags(view.positions, view.measured.known_ends)
+    behind_by = view.measured.known_lags(view.positions)
     routes = _by_source(plan.routes if plan is not None else (), lambda it: it.cluster)
     gaps = _by_source(view.state.gaps.values(), lambda it: it.gap.partition.cluster)
     return Status(

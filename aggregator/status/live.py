@@ -14,7 +14,7 @@ from itertools import zip_longest
 from aggregator.datapath.connector.reports import bucket_bounds
 from aggregator.model.alike import made_of
 from aggregator.model.values import SourceState
-from aggregator.plan.health.delays import lags, longest_by_source
+from aggregator.plan.health.delays import longest_by_source
 from aggregator.status.figures import SourceFigures, percentiles_of
 from aggregator.status.lag import sum_known
 from aggregator.status.live_report import (
@@ -55,7 +55,7 @@ class Recent:
         self._count = 0
         self._past: deque[tuple[datetime, Mapping[str, SourceFigures]]] = deque()
         self._view: View | None = None
-        self._lag: dict[str, int] = {}
+        self._lag: Mapping[str, int] = {}
         self._made: LiveMoment | None = None
 
     def take(self, view: View) -> None:
@@ -109,7 +109,7 @@ class Recent:
         self._times[place] = view.at.timestamp()
         then, old = before if before is not None else (view.at, view.figures)
         seconds = _apart(then, view.at)
-        self._lag = lag = lags(view.positions, view.measured.known_ends)
+        self._lag = lag = view.measured.known_lags(view.positions)
         states = {alias: it.state for alias, it in view.state.sources.items()}
         self._sources = {it: ring for it, ring in self._sources.items() if it in states}
         rates: list[tuple[float | None, float | None]] = []
@@ -187,9 +187,13 @@ def _rates(
     Figures count from 0 at the start of a run: one without any by then had copied nothing.
     """
     old = old or NOTHING
-    if now is None or seconds <= 0 or old.records > now.records:
+    if now is None or seconds <= 0:
         return None, None
-    return (now.records - old.records) / seconds, (now.bytes_ - old.bytes_) / seconds
+    # Each is a sum over all topics.
+    records = now.records - old.records
+    if records < 0:
+        return None, None
+    return records / seconds, (now.bytes_ - old.bytes_) / seconds
 
 
 def _figures(

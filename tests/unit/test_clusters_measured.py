@@ -220,6 +220,11 @@ class World:
         assert found == self.plain.measured(
             self.watches, self.positions, fetches, self.clock.seconds
         )
+        assert found is not None
+        for positions in (self.positions, self.positions.merged({PARTITIONS[0]: 1})):
+            assert found.known_lags(positions) == lags(positions, found.known_ends)
+        # What was summed up is not summed up again.
+        assert found.stale or found.known_lags(self.positions) is found.lags
         for alias, logs in self.watches._logs.sources.items():
             own = self.watches._watches[alias].partitions
             assert (logs.doubts, logs.is_covered) == (fetches.doubts(own), fetches.cover(own))

@@ -111,6 +111,7 @@ class SourcesWatch:
             self._arrivals(now),
             {sp: it.late_ms for sp, it in late if it.late_ms is not None},
             stale,
+            positions,
         )
 
     def _pace(self, watch: SourceWatch, fetches: Fetches, now: float, *, often: bool) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from aggregator.config.schema import Config
 from aggregator.model.values import OffsetRange, Part, Positions, SourcePartition, TopicPartition
-from aggregator.plan.health.delays import Delay
+from aggregator.plan.health.delays import Delay, lags
 from aggregator.plan.health.suspects import Seen
 from aggregator.plan.lifecycle.commands import Ends, Outcome
 from aggregator.plan.plan import Plan
@@ -75,7 +75,7 @@ class Measured:
     gives no answer. `answered` are those that have ever answered. `arrivals` is how many records
     come in a few seconds. `late` is since when the broker of a partition owes an answer, in ms
     since 1970. Of a partition in `stale` the end is an old one: its source, or its broker, no
-    longer answers.
+    longer answers. `positions` are those that the ends were compared with.
     """
 
     ends: Mapping[SourcePartition, int] = field(default_factory=dict)
@@ -87,6 +87,13 @@ class Measured:
     arrivals: Mapping[str, float] = field(default_factory=dict)
     late: Mapping[SourcePartition, int] = field(default_factory=dict)
     stale: frozenset[SourcePartition] = frozenset()
+    positions: Positions | None = field(default=None, compare=False, repr=False)
+
+    def known_lags(self, positions: Positions) -> Mapping[str, int]:
+        """How far these positions are behind the log ends, without the old ones: by source."""
+        if positions is self.positions and not self.stale:
+            return self.lags
+        return lags(positions, self.known_ends)
 
     @property
     def known_ends(self) -> Mapping[SourcePartition, int]:
