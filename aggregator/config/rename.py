@@ -6,6 +6,7 @@ Groups of `match` are filled into `to` as in Java: `$1`, `${1}`, `${name}`.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
@@ -58,36 +59,12 @@ class RenameRule(Node):
         """Whether all that match are meant to become one hub topic: nothing of theirs is in it."""
         return all(kind in ("text", "cluster") for kind, _ in self.parts())
 
-    def parts(self) -> list[tuple[str, str]]:
+    def parts(self) -> tuple[tuple[str, str], ...]:
         """`to` as (kind, value): kind is text, group, topic or cluster. ValueError if it is none.
 
         Of `$12` only `$1` is meant where there are no twelve groups, as in Java.
         """
-        pattern = compiled(self.match)
-        found: list[tuple[str, str]] = []
-        done = 0
-        for match in _GROUP.finditer(self.to):
-            found.append(("text", self.to[done : match.start()]))
-            done = match.end()
-            digits, name = match[1], match[2]
-            if digits is not None:
-                used = digits[0]
-                while len(used) < len(digits) and int(digits[: len(used) + 1]) <= pattern.groups:
-                    used = digits[: len(used) + 1]
-                done = match.start() + 1 + len(used)
-                name = used
-            if name in WORDS:
-                found.append((name, name))
-            elif (name.isdigit() and int(name) <= pattern.groups) or name in pattern.groupindex:
-                found.append(("group", name))
-            else:
-                raise ValueError(f"to '{self.to}': {_no_group(name, pattern)}")
-        found.append(("text", self.to[done:]))
-        plain = "".join(value for kind, value in found if kind == "text")
-        if not re.fullmatch(r"[A-Za-z0-9._-]*", plain):
-            reason = "only letters, digits, '.', '_' and '-' may be in a topic name"
-            raise ValueError(f"to '{self.to}': {reason}")
-        return [(kind, value) for kind, value in found if value]
+        return _parts(self.match, self.to)
 
     def name(self, cluster: str, topic: str) -> str | None:
         """The hub topic's name, not validated; None when the rule is not for this topic."""
@@ -106,15 +83,46 @@ class RenameRule(Node):
 
     def may_give(self, cluster: str, hub_topic: str) -> bool:
         """Whether some topic may be called so by this rule: no, or perhaps."""
-        regex = "".join(
-            re.escape(value)
-            if kind == "text"
-            else re.escape(cluster)
-            if kind == "cluster"
-            else ".*"
-            for kind, value in self.parts()
-        )
-        return re.fullmatch(regex, hub_topic) is not None
+        return _given(self.match, self.to, cluster).fullmatch(hub_topic) is not None
+
+
+@lru_cache(maxsize=4096)
+def _parts(match: str, to: str) -> tuple[tuple[str, str], ...]:
+    pattern = compiled(match)
+    found: list[tuple[str, str]] = []
+    done = 0
+    for group in _GROUP.finditer(to):
+        found.append(("text", to[done : group.start()]))
+        done = group.end()
+        digits, name = group[1], group[2]
+        if digits is not None:
+            used = digits[0]
+            while len(used) < len(digits) and int(digits[: len(used) + 1]) <= pattern.groups:
+                used = digits[: len(used) + 1]
+            done = group.start() + 1 + len(used)
+            name = used
+        if name in WORDS:
+            found.append((name, name))
+        elif (name.isdigit() and int(name) <= pattern.groups) or name in pattern.groupindex:
+            found.append(("group", name))
+        else:
+            raise ValueError(f"to '{to}': {_no_group(name, pattern)}")
+    found.append(("text", to[done:]))
+    plain = "".join(value for kind, value in found if kind == "text")
+    if not re.fullmatch(r"[A-Za-z0-9._-]*", plain):
+        reason = "only letters, digits, '.', '_' and '-' may be in a topic name"
+        raise ValueError(f"to '{to}': {reason}")
+    return tuple((kind, value) for kind, value in found if value)
+
+
+@lru_cache(maxsize=4096)
+def _given(match: str, to: str, cluster: str) -> re.Pattern[str]:
+    """What a rule's names look like, for a source."""
+    regex = "".join(
+        re.escape(value) if kind == "text" else re.escape(cluster) if kind == "cluster" else ".*"
+        for kind, value in _parts(match, to)
+    )
+    return re.compile(regex)
 
 
 def _no_group(name: str, pattern: re.Pattern[str]) -> str:

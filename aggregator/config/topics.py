@@ -6,7 +6,7 @@ Keys of `topics` may be repeated per hub topic under `topics.overrides`.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,6 +14,7 @@ from aggregator.config.copy_as import BATCHES
 from aggregator.config.dedup import DedupRule, is_off
 from aggregator.config.node import Node, Seconds, settings_to_text
 from aggregator.config.rename import Rename, check_rename
+from aggregator.model.same_object import once_for_each
 from aggregator.model.values import OriginForm, SchemaMode
 
 PartitionBy = Literal["key", "source_partition", "round_robin", "cluster"]
@@ -188,16 +189,17 @@ class TopicsConfig(TopicRules):
 
     @model_validator(mode="after")
     def _check_overrides(self) -> TopicsConfig:
+        renamed = self.renamed
         for hub_topic, keys in self.overrides.items():
             TopicOverride.model_validate(keys)
-            if (other := self.renamed.get(hub_topic)) is None:
+            if (other := renamed.get(hub_topic)) is None:
                 continue
             if other in self.overrides:
                 raise ValueError(
                     f"overrides.{hub_topic}.rename: {other} has an override of its own; write all "
                     f"keys under {hub_topic}"
                 )
-            if list(self.renamed.values()).count(other) > 1:
+            if list(renamed.values()).count(other) > 1:
                 raise ValueError(
                     f"overrides.{hub_topic}.rename: two overrides are called {other}; use a rule "
                     "of topics.rename to bring topics together"
@@ -229,9 +231,28 @@ class TopicsConfig(TopicRules):
 
     def rules_for(self, hub_topic: str) -> TopicRules:
         """The rules for one hub topic: its override on top of the common ones."""
-        common = {name: getattr(self, name) for name in TopicRules.model_fields}
-        named = [name for name, other in self.renamed.items() if other == hub_topic]
-        own = {**self.overrides.get((named or [hub_topic])[0], {})}
-        own.pop("rename", None)
-        configs = {**self.configs, **settings_to_text(own.get("configs", {}))}
-        return TopicRules.model_validate({**common, **own, "configs": configs})
+        rules = _rules(self)
+        return rules.of.get(hub_topic, rules.common)
+
+
+class _Rules(NamedTuple):
+    """The rules of hub topics that an override names, and the common ones of all others."""
+
+    common: TopicRules
+    of: dict[str, TopicRules]
+    """By the name of the override, and by the one that it gives."""
+
+
+@once_for_each
+def _rules(topics: TopicsConfig) -> _Rules:
+    # Once for each config: a plan asks a few times for each of thousands of hub topics.
+    own = {name: _overridden(topics, keys) for name, keys in topics.overrides.items()}
+    called = {other: own[name] for name, other in topics.renamed.items()}
+    return _Rules(_overridden(topics, {}), own | called)
+
+
+def _overridden(topics: TopicsConfig, keys: dict[str, Any]) -> TopicRules:
+    common = {name: getattr(topics, name) for name in TopicRules.model_fields}
+    own = {name: value for name, value in keys.items() if name != "rename"}
+    configs = {**topics.configs, **settings_to_text(own.get("configs", {}))}
+    return TopicRules.model_validate({**common, **own, "configs": configs})

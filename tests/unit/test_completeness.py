@@ -60,9 +60,10 @@ from aggregator.plan.completeness.claims import (
     standing,
 )
 from aggregator.plan.completeness.marks import CUT, MOST_MARKS, OTHER_LOG, Mark, MarkLedger
-from aggregator.plan.completeness.scope import Feeding, scope_of, selects
+from aggregator.plan.completeness.scope import Feeding, scope_of
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import Partition, State
+from aggregator.plan.topics.feeders import selects
 from aggregator.plan.topics.naming import naming_of
 from aggregator.plan.topics.selection import selection_of
 from aggregator.status.completeness import completeness_of

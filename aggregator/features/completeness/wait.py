@@ -11,7 +11,7 @@ from datetime import datetime
 from aggregator.config.schema import Config
 from aggregator.features.completeness.claim_table import CompletenessTable
 from aggregator.model.errors import EXIT_NOT_YET, AggregatorError, CheckpointError
-from aggregator.plan.completeness.scope import may_feed, selects
+from aggregator.plan.topics.feeders import feeders_of, selects
 from aggregator.status.completeness import CompleteTopic, complete_topic
 from aggregator.store.state_store import StateStore
 
@@ -51,10 +51,7 @@ def complete_topic_of(config: Config, topic: str, source: str | None) -> Complet
     listing = found.get((source, ""))
     if listing is None or source is None or (None, topic) not in found:
         return None
-    if (
-        listing.topics != (selects(config, source),)
-        or source not in may_feed(config, [topic])[topic]
-    ):
+    if listing.topics != (selects(config, source),) or source not in feeders_of(config).of(topic):
         return None
     return complete_topic(replace(listing, topic=topic))
 

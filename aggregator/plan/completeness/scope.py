@@ -1,13 +1,12 @@
 """Which source topics feed a hub topic, and which may do so later. Pure."""
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from aggregator.config.schema import Config
 from aggregator.model.values import Route, SourcePartition
 from aggregator.plan.plan import Plan
+from aggregator.plan.topics.feeders import feeders_of, selects
 from aggregator.plan.topics.naming import naming_of
 from aggregator.plan.topics.selection import selection_of
 
@@ -78,11 +77,11 @@ def scope_of(config: Config, plan: Plan) -> Feeding:
         if route.cluster in config.sources:
             feeds.setdefault((route.cluster, route.hub_topic), []).append(route)
     untaken = _untaken(config, plan)
-    known = {*feeds, *untaken}
+    known, feeders = {*feeds, *untaken}, feeders_of(config)
     return Feeding(
         {key: tuple(routes) for key, routes in feeds.items()},
         untaken,
-        may_feed(config, {topic for _, topic in known}),
+        {topic: feeders.of(topic) for topic in {topic for _, topic in known}},
         frozenset(alias for alias in config.sources if alias not in plan.sources),
         frozenset(key for key in known if key[0] in plan.sources and _may_get_more(config, key)),
         {alias: facts.cluster_id for alias, facts in plan.sources.items()},
@@ -106,38 +105,6 @@ def _untaken(config: Config, plan: Plan) -> dict[Key, str]:
             why = reasons.get((alias, name), f"topic {name} is selected and not taken")
             found.setdefault((alias, naming.of(name).name), why)
     return found
-
-
-def may_feed(config: Config, hub_topics: Iterable[str]) -> dict[str, frozenset[str]]:
-    """The sources of which a topic may flow into each hub topic, as it is selected and named."""
-    alike: dict[str, list[str]] = {}
-    for alias in config.sources:
-        alike.setdefault(selects(config, alias), []).append(alias)
-    groups = [
-        (selection_of(config, own[0]), naming_of(config, own[0]), own) for own in alike.values()
-    ]
-    sets: dict[frozenset[str], frozenset[str]] = {}
-    found = {}
-    for hub_topic in hub_topics:
-        may = frozenset(
-            alias
-            for selection, naming, own in groups
-            if any(not it or selection.matches(it) for it in naming.may_be(hub_topic))
-            for alias in own
-        )
-        found[hub_topic] = sets.setdefault(may, may)
-    return found
-
-
-def selects(config: Config, alias: str) -> str:
-    """The same for sources whose topics, if they have the same names, flow into the same."""
-    naming = naming_of(config, alias)
-    steps = [step if isinstance(step, str) else step.model_dump() for _, step in naming.steps]
-    rules = json.dumps(
-        [asdict(selection_of(config, alias)), steps, dict(naming.renamed)], sort_keys=True
-    )
-    own = alias if "${cluster}" in rules else ""
-    return hashlib.sha256(f"{own}:{rules}".encode()).hexdigest()[:16]
 
 
 def _may_get_more(config: Config, key: Key) -> bool:

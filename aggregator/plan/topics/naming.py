@@ -4,9 +4,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from aggregator.config.rename import Rename, RenameRule
 from aggregator.config.schema import Config
+from aggregator.model.same_object import once_for_each
 
 MAX_TOPIC_NAME = 249
 """Kafka's bound: a topic name plus '-<partition>' must fit a file name."""
@@ -24,12 +26,20 @@ def source_topic(template: str, cluster: str, hub_topic: str) -> str | None:
     The inverse of `hub_topic_name`; "" when the template does not hold `${topic}`, so that every
     topic becomes this one.
     """
+    match = _named_by(template, cluster).fullmatch(hub_topic)
+    if match is None:
+        return None
+    topic: str = match["topic"] if match.re.groups else ""
+    return topic
+
+
+@lru_cache(maxsize=4096)
+def _named_by(template: str, cluster: str) -> re.Pattern[str]:
     head, *rest = template.replace("${cluster}", cluster).split("${topic}")
     regex = re.escape(head)
     for index, part in enumerate(rest):
         regex += ("(?P<topic>.+)" if index == 0 else "(?P=topic)") + re.escape(part)
-    match = re.fullmatch(regex, hub_topic)
-    return None if match is None else match.groupdict().get("topic", "")
+    return re.compile(regex)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,12 @@ class Naming:
     cluster: str
     steps: tuple[tuple[str, str | RenameRule], ...]
     renamed: Mapping[str, str] = field(default_factory=dict)
+    _before: Mapping[str, str] = field(init=False, repr=False, compare=False)
+    """Names that an override gives -> what it replaces."""
+
+    def __post_init__(self) -> None:
+        before = {other: name for name, other in reversed([*self.renamed.items()])}
+        object.__setattr__(self, "_before", before)
 
     def of(self, topic: str) -> HubName:
         """The name of a source's topic at the hub; not validated."""
@@ -62,17 +78,15 @@ class Naming:
 
     def may_be(self, hub_topic: str) -> Iterable[str | None]:
         """The topics that may be called so: a name, "" for every topic, None for some unknown."""
-        wanted = [it for it, other in self.renamed.items() if other == hub_topic]
-        if not wanted and hub_topic not in self.renamed:
-            wanted = [hub_topic]
-        if not wanted:
+        if hub_topic in self.renamed and hub_topic not in self._before:
             return
+        wanted = self._before.get(hub_topic, hub_topic)
         for _, step in self.steps:
             if isinstance(step, RenameRule):
-                if step.may_give(self.cluster, wanted[0]):
+                if step.may_give(self.cluster, wanted):
                     yield None
                 continue
-            if (topic := source_topic(step, self.cluster, wanted[0])) is not None:
+            if (topic := source_topic(step, self.cluster, wanted)) is not None:
                 yield topic
             return
 
@@ -86,6 +100,7 @@ class Naming:
         return HubName(topic, "")
 
 
+@once_for_each
 def naming_of(config: Config, alias: str) -> Naming:
     """How the topics of a source are called: by its own `rename`, then by that of all."""
     own = config.sources[alias].rename

@@ -10,6 +10,7 @@ from aggregator.config.schema import Config
 from aggregator.model.record_rules import EventRule
 from aggregator.model.values import HEARTBEATS_TOPIC, ClusterFacts, Discovery, Route
 from aggregator.plan.identities import check_identities
+from aggregator.plan.topics.feeders import feeders_of
 from aggregator.plan.topics.hub_topics import Flowing, HubTopic, LeftOutTopic
 from aggregator.plan.topics.naming import HubName, Naming, naming_of, topic_name_problem
 from aggregator.plan.topics.quarantine_topics import (
@@ -229,11 +230,4 @@ def _together(
 
 def hub_topic_selected(config: Config, hub_topic: str) -> bool:
     """Whether records may flow into `hub_topic`: of any source, or set aside."""
-    if hub_topic in aside_topics(config):
-        return True
-    for alias in config.sources:
-        selection = selection_of(config, alias)
-        for topic in naming_of(config, alias).may_be(hub_topic):
-            if not topic or selection.matches(topic):
-                return True
-    return False
+    return hub_topic in aside_topics(config) or bool(feeders_of(config).of(hub_topic))

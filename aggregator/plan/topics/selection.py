@@ -10,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from aggregator.config.java_regex import RegexError, compiled
 from aggregator.config.schema import Config
 from aggregator.config.topics import TopicSelection
 from aggregator.config.values import patterns
 from aggregator.model.errors import ConfigError, Problem
+from aggregator.model.same_object import once_for_each
 
 KAFKA = "Kafka itself"
 STREAMS = "Kafka Streams"
@@ -47,6 +49,7 @@ RESERVED = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 """Hub topics that Kafka alone writes: any other writer is refused."""
 
 
+@lru_cache(maxsize=65_536)
 def owner_of(topic: str, *, streams: bool = False) -> str:
     """The program that a topic belongs to, "" for one of users; `streams`: Kafka Streams' too."""
     for owner, known in INTERNAL.items():
@@ -59,7 +62,10 @@ def owner_of(topic: str, *, streams: bool = False) -> str:
 
 def first_match(regexes: tuple[str, ...], name: str) -> str | None:
     """The first of `regexes` that matches the whole of `name`, or None."""
-    return next((regex for regex in regexes if compiled(regex).fullmatch(name)), None)
+    for regex in regexes:
+        if compiled(regex).fullmatch(name):
+            return regex
+    return None
 
 
 def literal_names(pattern: str) -> tuple[str, ...]:
@@ -123,6 +129,7 @@ class Selection:
         return tuple(name for pattern in self.include for name in literal_names(pattern))
 
 
+@once_for_each
 def selection_of(config: Config, alias: str) -> Selection:
     """What a source of this config takes."""
     streams = config.topics.kafka_streams == "leave_out"

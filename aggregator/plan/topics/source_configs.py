@@ -6,7 +6,7 @@ anything else the first source in config order wins, and a warning names both va
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 
 from aggregator.model.values import TopicFacts
 from aggregator.plan.topics.selection import first_match
@@ -61,6 +61,7 @@ def longer(first: int, second: int) -> int:
     return UNLIMITED if UNLIMITED in (first, second) else max(first, second)
 
 
+@lru_cache(maxsize=64)
 def policies(cleanup_policy: str) -> frozenset[str]:
     """`compact,delete` as a set."""
     return frozenset(part.strip() for part in cleanup_policy.split(",") if part.strip())
