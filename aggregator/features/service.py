@@ -60,7 +60,8 @@ class EngineProgress:
 class Now:
     """A moment of the engine: `reading` are the sources (alias) of which records are read.
 
-    A run that is `until_done` ends by itself. `progress` is None before the engine has any.
+    A run that is `until_done` ends by itself. `progress` is None before the engine has any. `plan`
+    is the same object until a look leads to another one.
     """
 
     config: Config

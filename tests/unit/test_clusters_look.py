@@ -11,7 +11,7 @@ from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.kafka.admin import AdminPool, ClusterAdmin, ClusterCallError
 from aggregator.kafka.discovery import poller as look_module
-from aggregator.kafka.discovery.poller import Lookout
+from aggregator.kafka.discovery.poller import Lookout, Planner
 from aggregator.model.errors import AggregatorError
 from aggregator.model.values import ClusterFacts
 from aggregator.plan.refusals import NOTHING_REFUSED
@@ -89,7 +89,8 @@ def test_each_look_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(look_module, "discover", failing)
     for _ in range(2):
-        assert str(Lookout._try(config(), {}, (), NOTHING_REFUSED, Doubts(), {})) == "no answer"
+        found = Lookout._try(config(), {}, (), NOTHING_REFUSED, Doubts(), {}, Planner())
+        assert str(found) == "no answer"
     (first, admin), (second, other) = used
     assert first is not second
     assert admin is not other

@@ -20,7 +20,7 @@ from aggregator.plan.plan import Plan
 from aggregator.plan.snapshot import Look
 from aggregator.plan.topics.refused_records import NO_ANSWER
 from aggregator.store.checkpoint.start_state import CheckpointState
-from support.flow_world import EU, EU0, EU1, PARTITIONS, US, World, config_of, running
+from support.flow_world import EU, EU0, EU1, PARTITIONS, ROUTES, US, World, config_of, running
 
 
 def given(world: World, kind: type[Any]) -> list[Any]:
@@ -58,6 +58,28 @@ def test_what_comes_back_while_it_is_given_up_waits_for_that() -> None:
     world.busy = set()
     world.until_all(Stage.READING)
     assert world.state.at(EU0).lane == "eu"
+
+
+def after_another_look(world: World) -> None:
+    began = world.now
+    world.until(lambda: world.state.look is not None and world.state.look.began > began)
+    world.until_quiet()
+
+
+def test_a_lane_restarts_for_a_route_that_is_another_one_and_not_for_equal_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = running()
+    given(world, c.Start)
+    # Nor for one that has another partition.
+    for partitions in (ROUTES["eu"].partitions, ROUTES["eu"].partitions + 1):
+        monkeypatch.setitem(ROUTES, "eu", replace(ROUTES["eu"], partitions=partitions))
+        after_another_look(world)
+    assert {it.lane.name for it in given(world, c.Start)} <= {"eu"}
+    lives = {name: life.generation for name, life in world.state.lanes.items()}
+    monkeypatch.setitem(ROUTES, "us", replace(ROUTES["us"], partition_by="round_robin"))
+    world.until(lambda: "union" in {it.lane.name for it in given(world, c.Start)})
+    assert world.state.lanes["union"].generation != lives["union"]
 
 
 def test_sources_have_lanes_of_their_own_where_the_config_says_so() -> None:

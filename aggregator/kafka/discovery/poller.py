@@ -90,6 +90,31 @@ def first_look(config: Config, prepared: Prepared) -> Look:
         return _look_by(clients, prepared.plan, prepared.discovery, prepared.asked_ms, Doubts())
 
 
+class Planner:
+    """Plans looks: what a plan is made of is the same at most of them, and then the plan is, too.
+
+    Of one thread.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[Config, tuple[object, ...], Plan] | None = None
+
+    def plan(
+        self,
+        config: Config,
+        found: Discovery,
+        hub: ClusterFacts,
+        flowing: Collection[Flowing],
+        refusals: Refusals,
+    ) -> Plan:
+        """The plan for these clusters, without reading history."""
+        made_of, last = (found, hub, flowing, refusals), self._last
+        if last is None or last[0] is not config or last[1] != made_of:
+            last = config, made_of, plan_with(config, found, hub, (), flowing, refusals)
+            self._last = last
+        return last[2]
+
+
 class Lookout:
     """The thread that looks. `latest()` returns the newest look once, or None.
 
@@ -105,6 +130,7 @@ class Lookout:
         self._flowing = flowing_of(flowing)
         self._refusals = NOTHING_REFUSED
         self._turns: dict[str, ConfigTurns] = {}
+        self._planner = Planner()
         self.doubts = Doubts()
         """What the next discovery must look at more closely."""
         self._results: queue.SimpleQueue[Found] = queue.SimpleQueue()
@@ -159,7 +185,13 @@ class Lookout:
         self._forget_others(config)
         refusals = self._refusals.at(time.monotonic())
         result = self._try(
-            config, dict(self._known), self._flowing, refusals, self.doubts, self._turns
+            config,
+            dict(self._known),
+            self._flowing,
+            refusals,
+            self.doubts,
+            self._turns,
+            self._planner,
         )
         if config is not self._in_force.config:
             self.wake()
@@ -188,9 +220,10 @@ class Lookout:
         refusals: Refusals,
         doubts: Doubts,
         turns: Mapping[str, ConfigTurns],
+        planner: Planner,
     ) -> Look | AggregatorError:
         try:
-            return _look(config, known, flowing, refusals, doubts, turns)
+            return _look(config, known, flowing, refusals, doubts, turns, planner)
         except Exception as error:  # a thread has no caller to raise to: it becomes the value
             return _failure(error)
 
@@ -208,6 +241,7 @@ def _look(
     refusals: Refusals,
     doubts: Doubts,
     turns: Mapping[str, ConfigTurns],
+    planner: Planner,
 ) -> Look:
     asked_ms = time.time_ns() // 1_000_000
     # Of this look alone: connections of an older one may lead to a cluster that the address has
@@ -215,7 +249,7 @@ def _look(
     with AdminPool(config) as clients:
         found = discover(config, clients=clients, turns=turns)
         whole, hub = merged(known, found), hub_facts(found)
-        plan = plan_with(config, whole, hub, (), flowing, refusals)
+        plan = planner.plan(config, whole, hub, flowing, refusals)
         return _look_by(clients, plan, found, asked_ms, doubts)
 
 

@@ -94,7 +94,11 @@ def _take_look(ctx: StepContext, look: Look, outcome: Outcome) -> None:
         ctx.retry_discovery()
         return
     assert isinstance(outcome.result, Ready)
-    look, found = replace(look, plan=outcome.result.plan), outcome.result.gaps
+    plan, found = outcome.result.plan, outcome.result.gaps
+    if ctx.state.plan is not None and ctx.state.plan == plan:
+        # The same object: who follows the plan has work with another one only.
+        plan = ctx.state.plan
+    look = replace(look, plan=plan)
     before = ctx.state.look
     known = before.plan.warnings if before is not None else ()
     for warning in look.plan.warnings:

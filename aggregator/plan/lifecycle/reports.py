@@ -106,12 +106,14 @@ def notice_logs(ctx: StepContext) -> None:
 def _notice_stops(ctx: StepContext, life: LaneLife, seen: LaneSeen) -> None:
     stuck: dict[str, list[SourcePartition]] = {}
     for sp, state in sorted(seen.states.items()):
+        if state != ReaderState.STUCK and state not in STOPPED:
+            continue
         is_new = sp in life.lane.partitions and ctx.at(sp).stage is Stage.READING
         if not is_new or ctx.at(sp).stopped:
             continue
         if state == ReaderState.STUCK:
             stuck.setdefault(seen.reasons.get(sp, state), []).append(sp)
-        elif state in STOPPED:
+        else:
             stop_partition(ctx, sp, seen.reasons.get(sp, state))
             ctx.keep(sp, replace(ctx.at(sp), damaged=state == ReaderState.DAMAGED, stuck=False))
     for reason, partitions in stuck.items():

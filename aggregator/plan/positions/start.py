@@ -189,7 +189,7 @@ def plan_positions(
     gaps: list[Gap] = []
     held: dict[SourcePartition, str] = {}
     unread: set[SourcePartition] = set()
-    known_topics = {(sp.cluster, sp.topic) for sp in known.positions}
+    from_the_beginning = appeared | {(sp.cluster, sp.topic) for sp in known.positions}
     selected = [sp for route in routes for sp in route.source_partitions()]
     for sp in selected:
         gap = _identity_gap(sp, known, observed)
@@ -209,8 +209,8 @@ def plan_positions(
         elif sp in known.positions:
             positions[sp] = known.positions[sp]
         else:
-            key = (sp.cluster, sp.topic)
-            policy = "earliest" if key in known_topics | appeared else starts[sp.cluster]
+            is_of_known = (sp.cluster, sp.topic) in from_the_beginning
+            policy = "earliest" if is_of_known else starts[sp.cluster]
             start = _by_policy(sp, policy, log, timestamp_offsets or {})
             if start is None:
                 held[sp] = f"no offset is known for start = {policy}; it starts when it is"
