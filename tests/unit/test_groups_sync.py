@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,15 +16,16 @@ from confluent_kafka.admin import ListConsumerGroupsResult
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
 from aggregator.datapath.connector.hub_origins import ProcessOrigins
-from aggregator.features.groups.group_sync import GroupSync
+from aggregator.features.groups.group_sync import GroupSync, _Inputs
+from aggregator.features.groups.translate import sight_of
 from aggregator.features.service import Now
 from aggregator.kafka.admin import admin, open_admin
 from aggregator.model.errors import ClusterError, ConfigError
 from aggregator.model.events import Event
-from aggregator.model.values import ClusterFacts, Discovery, TopicFacts
+from aggregator.model.values import ClusterFacts, Discovery, SourcePartition, TopicFacts
 from aggregator.plan.plan import Plan, make_plan
 from aggregator.status.schema import GroupSyncStatus
-from aggregator.store.checkpoint.start_state import CheckpointState
+from aggregator.store.checkpoint.start_state import CheckpointState, Entry, Snapshot
 from support.reading import wait_for
 
 
@@ -94,6 +96,25 @@ def test_a_source_that_gives_no_answer_is_a_state_and_one_event(
     assert "127.0.0.1:10" in shown(sync).error
     wait_for(lambda: shown(sync).at != first, "it is tried again")
     assert [it.kind for it in events] == ["group_sync_failed"]
+
+
+def test_while_the_plan_stays_only_positions_are_read_again(sync: GroupSync) -> None:
+    config = config_of("sources.eu.groups.sync=a.*")
+    plan, own = plan_of(config), SourcePartition("eu", "orders", 0)
+    snapshot = Snapshot("union", 1, 1, 1, clean=True, hub_ends={})
+    moved = CheckpointState({own: Entry(7, 1, snapshot)})
+    first = sync._sight_of(_Inputs(config, plan, CheckpointState()))
+    second = sync._sight_of(_Inputs(config, plan, moved))
+    assert second == sight_of(config, plan, ("eu",), moved)
+    assert second.ids is first.ids
+    facts = {"orders": TopicFacts("orders", "created again", 2, 1)}
+    other = replace(plan, hub=replace(plan.hub, topics=facts))
+    third = sync._sight_of(_Inputs(config, other, moved))
+    assert third == sight_of(config, other, ("eu",), moved)
+    assert second.is_like(first)
+    assert not third.is_like(second)
+    without = config_of("sources.eu.groups.sync=")
+    assert sync._sight_of(_Inputs(without, other, moved)).config is without
 
 
 def test_a_list_of_which_no_broker_told_anything_is_no_answer() -> None:

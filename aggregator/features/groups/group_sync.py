@@ -120,6 +120,7 @@ class GroupSync(Service):
         self._done: dict[str, _Done] = {}
         self._groups: dict[str, SyncedGroup] = {}
         self._past: Past | None = None
+        self._sight: tuple[tuple[Config, Plan], GroupSight] | None = None
         self._late: frozenset[SourcePartition] = frozenset()
         self._loop = Loop(
             "sync-groups",
@@ -171,7 +172,7 @@ class GroupSync(Service):
             # A group may be there as well, further back.
             self._report(failures.get(unknown[0], f"{unknown[0]} has not answered yet"))
             return
-        sight = sight_of(inputs.config, inputs.plan, inputs.aliases, inputs.state)
+        sight = self._sight_of(inputs)
         found = {group for alias in inputs.aliases for group in self._commits[alias]}
         hidden = self._hidden(inputs.aliases)
         self._groups = {name: it for name, it in self._groups.items() if name in found}
@@ -181,6 +182,16 @@ class GroupSync(Service):
         if due:
             refused = self._translated(sight, due) or refused
         self._report(next(iter(failures.values()), refused))
+
+    def _sight_of(self, inputs: _Inputs) -> GroupSight:
+        """What groups are translated by, of which only the positions differ while a plan stays."""
+        made_of, last = (inputs.config, inputs.plan), self._sight
+        if last is not None and all(new is old for new, old in zip(made_of, last[0], strict=True)):
+            sight = replace(last[1], state=inputs.state)
+        else:
+            sight = sight_of(*made_of, inputs.aliases, inputs.state)
+        self._sight = made_of, sight
+        return sight
 
     def _hidden(self, aliases: Collection[str]) -> dict[str, str]:
         """Groups whose commits a source has never reported, and why.
@@ -245,7 +256,9 @@ class GroupSync(Service):
         timeout = inputs.config.supervision.connect_timeout
         # There may be hundreds of groups, and one that is refused takes a moment.
         seconds = RETRY_SECONDS + timeout + LATE_SECONDS
-        replies = ask_all({alias: self._asking(inputs, alias) for alias in inputs.aliases}, seconds)
+        partitions = partitions_by_cluster(inputs.plan.routes)
+        jobs = {it: self._asking(inputs, it, partitions.get(it, [])) for it in inputs.aliases}
+        replies = ask_all(jobs, seconds)
         for alias, (listed, refused) in replies.ok.items():
             known = self._commits.get(alias, {})
             # What it answered before counts, as when the source is away.
@@ -257,7 +270,9 @@ class GroupSync(Service):
             for alias, error in replies.failed.items()
         }
 
-    def _asking(self, inputs: _Inputs, alias: str) -> Callable[[], Answer]:
+    def _asking(
+        self, inputs: _Inputs, alias: str, partitions: Sequence[TopicPartition]
+    ) -> Callable[[], Answer]:
         config, source = inputs.config, inputs.config.sources[alias]
         known = self._admins.get(alias)
         if known is None or not same_connection(known[0], source):
@@ -265,7 +280,6 @@ class GroupSync(Service):
                 known[1].close()
             self._admins[alias] = known = (source, open_admin(config, alias))
         admin = known[1]
-        partitions = partitions_by_cluster(inputs.plan.routes).get(alias, [])
 
         def ask() -> Answer:
             timeout = config.supervision.connect_timeout
@@ -281,8 +295,7 @@ class GroupSync(Service):
         done = self._done.get(group)
         if done is None or not done.is_of(self._of(group, sight), sight):
             return True
-        positions = sight.state.positions
-        if any(positions.get(sp) != at for sp, at in done.waiting.items()):
+        if any(sight.state.position(sp) != at for sp, at in done.waiting.items()):
             return True
         return not done.complete and time.monotonic() - done.at >= RETRY_SECONDS
 
@@ -356,8 +369,7 @@ def _waiting(
     topics: tuple[TopicPlaces, ...], state: CheckpointState
 ) -> dict[SourcePartition, int | None]:
     """Of what is not copied yet, the positions by which it was translated."""
-    positions = state.positions
-    return {sp: positions.get(sp) for topic in topics for sp in topic.wanted.waiting}
+    return {sp: state.position(sp) for topic in topics for sp in topic.wanted.waiting}
 
 
 def _why_not(report: GroupReport) -> str:

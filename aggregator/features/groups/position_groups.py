@@ -13,8 +13,9 @@ from aggregator.kafka.admin import ClusterAdmin, open_admin
 from aggregator.kafka.admin.groups import commit_group
 from aggregator.model.events import Event, EventSink
 from aggregator.model.loop import Loop
-from aggregator.model.values import Positions, TopicPartition
+from aggregator.model.values import TopicPartition
 from aggregator.plan.reload import same_connection
+from aggregator.store.checkpoint.start_state import CheckpointState
 
 EVERY_SECONDS = 5.0
 
@@ -43,10 +44,9 @@ class GroupPublisher:
             finish=self._finish,
         )
 
-    def publish(self, positions: Positions) -> None:
-        """Take committed positions; they are published soon."""
-        own = {sp.topic_partition: at for sp, at in positions.items() if sp.cluster == self._alias}
-        self._wanted = own
+    def publish(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Take the source's committed positions; they are published soon."""
+        self._wanted = positions
         self._loop.start()
 
     def end(self) -> None:
@@ -92,6 +92,9 @@ class Groups(Service):
         self._failures: Mapping[str, str] = {}
         self._emit = emit
         self._publishers: dict[str, GroupPublisher] = {}
+        self._state: CheckpointState | None = None
+        self._positions: Mapping[str, Mapping[TopicPartition, int]] = {}
+        """By source, as of that state."""
 
     @classmethod
     def of(cls, given: Resources) -> Self:
@@ -112,8 +115,10 @@ class Groups(Service):
         for alias, source in config.sources.items():
             if source.publish_group and alias not in self._publishers:
                 self._publishers[alias] = GroupPublisher(config, alias)
-        for publisher in self._publishers.values():
-            publisher.publish(now.committed.positions)
+        if self._publishers and now.committed is not self._state:
+            self._state, self._positions = now.committed, _by_source(now.committed)
+        for alias, publisher in self._publishers.items():
+            publisher.publish(self._positions.get(alias, {}))
         failures = {alias: it.failure for alias, it in self._publishers.items() if it.failure}
         for alias in failures.keys() - self._failures.keys():
             words = f"source {alias}: committed positions are not published: {failures[alias]}"
@@ -130,3 +135,10 @@ class Groups(Service):
             publisher.end()
         for publisher in self._publishers.values():
             publisher.stop()
+
+
+def _by_source(state: CheckpointState) -> dict[str, dict[TopicPartition, int]]:
+    found: dict[str, dict[TopicPartition, int]] = {}
+    for sp, entry in state.entries.items():
+        found.setdefault(sp.cluster, {})[sp.topic_partition] = entry.position
+    return found

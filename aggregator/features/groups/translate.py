@@ -61,11 +61,12 @@ class GroupSight:
 
     def is_like(self, other: GroupSight) -> bool:
         """Whether both are of the same topics and logs, at the sources and at the hub."""
-        return (self.routes, self.ids, self.hub_id) == (
+        return (self.routes, self.ids, self.hub_id, self.hub_topics) == (
             other.routes,
             other.ids,
             other.hub_id,
-        ) and self.hub_topics == other.hub_topics
+            other.hub_topics,
+        )
 
     def topics_of(self, alias: str) -> list[TopicPartition]:
         """The partitions of a source that are copied."""
@@ -123,11 +124,11 @@ def sight_of(
     config: Config, plan: Plan, aliases: Collection[str], state: CheckpointState
 ) -> GroupSight:
     """The sight of a plan and a state of the checkpoint."""
-    now = identity_of(plan)
+    now, own = identity_of(plan), frozenset(aliases)
     return GroupSight(
         config,
         tuple(aliases),
-        tuple(route for route in plan.routes if route.cluster in aliases),
+        tuple(route for route in plan.routes if route.cluster in own),
         {key: LogId(now.cluster_ids.get(key[0], ""), it) for key, it in now.topic_ids.items()},
         plan.hub.cluster_id,
         {name: LogId(plan.hub.cluster_id, it.topic_id) for name, it in plan.hub.topics.items()},

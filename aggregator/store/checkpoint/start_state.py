@@ -108,6 +108,10 @@ class CheckpointState:
         """The position of every partition."""
         return Positions({sp: entry.position for sp, entry in self.entries.items()})
 
+    def position(self, sp: SourcePartition) -> int | None:
+        """The position of one partition; None when there is none."""
+        return entry.position if (entry := self.entries.get(sp)) is not None else None
+
     @property
     def unclean(self) -> frozenset[SourcePartition]:
         """Partitions whose latest checkpoint was no clean one: the hub may hold more of them."""
