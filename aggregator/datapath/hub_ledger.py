@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from aggregator.datapath.connector.reports import TaskReport
+from aggregator.model.patched import may_differ
 from aggregator.model.values import TopicPartition
 
 Ends = Mapping[TopicPartition, int]
@@ -38,6 +39,9 @@ class HubTail:
     most: int = 64
     """How many are kept, beside those that reports name."""
     _snapshots: dict[int, HubSnapshot] = field(default_factory=dict)
+    _heard: dict[tuple[str, int, tuple[int, int]], Ends] = field(default_factory=dict)
+    _heard_by: HubSnapshot | None = None
+    """The newest snapshot after the last tasks were heard."""
 
     def __post_init__(self) -> None:
         self._snapshots[self.number] = HubSnapshot(0, {})
@@ -72,13 +76,20 @@ class HubTail:
     def heard(self, tasks: Iterable[TaskReport], now_ms: int) -> None:
         """Tasks have reported how far the hub is; a new snapshot when that is news."""
         known, ends = self.newest.ends, dict[TopicPartition, int]()
+        # What has not changed was compared with this snapshot, or with the one that it raised.
+        before = self._heard if self._heard_by is self.newest else {}
+        self._heard = {}
         for task in tasks:
-            for tp, end in task.ends.items():
+            name = (task.lane, task.generation, task.task)
+            self._heard[name] = task.ends
+            for tp in may_differ(task.ends, before.get(name, {})):
+                end = task.ends.get(tp, 0)
                 # A partition that no snapshot knows may hold older copied records.
                 if tp in known and end > max(known[tp], ends.get(tp, 0)):
                     ends[tp] = end
         if ends:
             self._add(now_ms, ends)
+        self._heard_by = self.newest
 
     def bound(
         self, tasks: Iterable[TaskReport], begun: Mapping[int, HubSnapshot] | None = None

@@ -186,7 +186,8 @@ class Positions(Mapping[SourcePartition, int]):
 
     def __eq__(self, other: object) -> bool:
         own = self._offsets
-        return own == other._offsets if isinstance(other, Positions) else own == other
+        found = other._offsets if isinstance(other, Positions) else other
+        return own is found or own == found
 
     def items(self) -> ItemsView[SourcePartition, int]:
         """Partitions and their positions, in order."""
@@ -201,7 +202,9 @@ class Positions(Mapping[SourcePartition, int]):
 
     def merged(self, newer: Mapping[SourcePartition, int]) -> Positions:
         """Both together; where both know a partition, `newer` wins (it may go back: a rewind)."""
-        both = {**self._offsets, **newer}
+        if not newer:
+            return self
+        both = {**self._offsets, **(newer._offsets if isinstance(newer, Positions) else newer)}
         # Of one that both know it keeps the place.
         return self._of_sorted(both) if len(both) == len(self._offsets) else Positions(both)
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from aggregator.datapath.connector.reports import Counted, LaneReport, TaskReport, bucket_bounds
 from aggregator.model.alike import made_of
+from aggregator.model.patched import may_differ
 from aggregator.status.copied import Copied
 from aggregator.status.percentiles import longer_from, percentile
 from aggregator.status.schema import Latency, Percentiles
 
 WINDOW_SECONDS = 60.0
 PERCENTS = (50, 95, 99)
+NOTHING = Counted()
 STEP_SECONDS = 5.0
 """The window is so much longer at most: older counts are kept at such intervals."""
 
@@ -103,7 +105,7 @@ class Figures:
                 SourceFigures,
                 counts[alias],
                 sums,
-                copied=tuple(it for _, it in sorted(sums.sent.items())),
+                copied=sums.by_topic(),
                 latency=self._latency(counts[alias], before.get(alias, _Counts())),
             )
             for alias, sums in self._sums.items()
@@ -166,6 +168,7 @@ class _Sums:
     """What was counted of a source since the start."""
 
     sent: dict[str, Copied] = field(default_factory=dict)
+    copied: tuple[Copied, ...] | None = None
     skipped: int = 0
     looped: int = 0
     retried: int = 0
@@ -175,10 +178,12 @@ class _Sums:
 
     def add(self, task: TaskReport, before: TaskReport | None) -> None:
         """Add a report; `before` is the last one of the same life of the task, if there was one."""
-        for topic, counted in task.sent.items():
-            old = before.sent.get(topic, Counted()) if before is not None else Counted()
+        known = before.sent if before is not None else {}
+        for topic in may_differ(task.sent, known):
+            counted, old = task.sent.get(topic), known.get(topic, NOTHING)
             own = self.sent.get(topic)
-            if own is None or counted != old:
+            if counted is not None and (own is None or counted != old):
+                self.copied = None
                 self.sent[topic] = Copied(
                     topic=topic,
                     records=(own.records if own else 0) + counted.records - old.records,
@@ -192,6 +197,12 @@ class _Sums:
         self.read_bytes += task.read_bytes - (before.read_bytes if before is not None else 0)
         _add_counts(self.age, task.age, before.age if before is not None else ())
         _add_counts(self.flight, task.flight, before.flight if before is not None else ())
+
+    def by_topic(self) -> tuple[Copied, ...]:
+        """What was sent of each topic, by name."""
+        if self.copied is None:
+            self.copied = tuple(it for _, it in sorted(self.sent.items()))
+        return self.copied
 
     def counts(self) -> _Counts:
         """The histograms as they are now."""
@@ -210,12 +221,13 @@ def _is_another_life(before: TaskReport, task: TaskReport) -> bool:
         or task.looped < before.looped
         or task.retried < before.retried
         or sum(task.flight) < sum(before.flight)
-        or _records(task) < _records(before)
+        or sum(_more_records(task, before)) < 0
     )
 
 
-def _records(task: TaskReport) -> int:
-    return sum(it.records for it in task.sent.values())
+def _more_records(task: TaskReport, before: TaskReport) -> Iterator[int]:
+    for topic in may_differ(task.sent, before.sent):
+        yield task.sent.get(topic, NOTHING).records - before.sent.get(topic, NOTHING).records
 
 
 def _add_counts(sums: list[int], now: Sequence[int], before: Sequence[int]) -> None:

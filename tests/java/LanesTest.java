@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.lang.reflect.Proxy;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -132,5 +133,74 @@ class LanesTest {
         }
         long seq = Json.parse(Lanes.reports(0)).get("seq").asLong();
         assertEquals("[]", Json.parse(Lanes.reports(seq)).get("cuts").toString());
+    }
+
+    private static List<String> told(ReportPlugin.TaskNews... reports) {
+        List<String> again = List.of();
+        for (ReportPlugin.TaskNews each : reports) {
+            ReportPlugin.Report report = new ReportPlugin.Report(
+                "1", List.of(), Map.of("eu#3@run-1-0", each), Map.of(), Map.of(), List.of());
+            // As from another JVM.
+            again = Lanes.receive(ReportPlugin.Report.of(report.message())).again();
+        }
+        return again;
+    }
+
+    private static ReportPlugin.TaskNews whole(long number) {
+        return new ReportPlugin.TaskNews(number, true, "{\"number\":" + number + "}");
+    }
+
+    private static ReportPlugin.TaskNews change(long base, int at) {
+        return new ReportPlugin.TaskNews(base, false, "{\"base\":" + base + ",\"at\":" + at + "}");
+    }
+
+    private static List<String> tasks(long since) {
+        List<String> found = new ArrayList<>();
+        Json.parse(Lanes.reports(since)).get("tasks").forEach(it -> found.add(it.toString()));
+        return found;
+    }
+
+    private static long seq() {
+        return Json.parse(Lanes.reports(0)).get("seq").asLong();
+    }
+
+    @Test
+    void aWholeReportIsHandedOverOnceAndBeforeWhatHasChangedSince() {
+        Lanes.put(Specs.json(LANE).toString());
+        long begin = seq();
+        assertEquals(List.of(), told(whole(5)));
+        assertEquals(List.of(whole(5).json()), tasks(begin));
+        long atWhole = seq();
+        assertEquals(List.of(), told(change(5, 1), change(5, 2)));
+        assertEquals(List.of(change(5, 2).json()), tasks(atWhole));
+        // As when the answer before was lost.
+        assertEquals(List.of(whole(5).json(), change(5, 2).json()), tasks(begin));
+        assertEquals(List.of(), tasks(seq()));
+        told(whole(6));
+        assertEquals(List.of(whole(6).json()), tasks(atWhole));
+        Lanes.forget("eu#3@run");
+        assertEquals(List.of(), tasks(0));
+    }
+
+    @Test
+    void aTaskWhoseWholeReportIsNotHereIsAskedForItAndWhatIsHereStays() {
+        Lanes.put(Specs.json(LANE).toString());
+        assertEquals(List.of("eu#3@run-1-0"), told(change(5, 1)));
+        assertEquals(List.of(), tasks(0));
+        // One of another JVM, in which the task was before, has come late.
+        assertEquals(List.of("eu#3@run-1-0"), told(whole(5), change(5, 1), change(4, 7)));
+        assertEquals(List.of(whole(5).json(), change(5, 1).json()), tasks(0));
+        Lanes.forget("eu#3@run");
+        // Of a lane that is over nothing is asked.
+        assertEquals(List.of(), told(change(4, 7)));
+    }
+
+    @Test
+    void anExecutorLearnsWhichTasksAreAskedAgain() {
+        Lanes.put(Specs.json(LANE).toString());
+        ReportPlugin.Report report = new ReportPlugin.Report(
+            "1", List.of(), Map.of("eu#3@run-1-0", change(5, 1)), Map.of(), Map.of(), List.of());
+        Object message = Lanes.receive(report).message();
+        assertEquals(List.of("eu#3@run-1-0"), ReportPlugin.Answer.of(message).again());
     }
 }

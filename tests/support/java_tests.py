@@ -77,9 +77,12 @@ def asked_of_mirror_maker(target: Path, cases: Sequence[Mapping[str, Any]]) -> l
     return said
 
 
-def printed_by(name: str, target: Path, given: str = "") -> list[str]:
-    """The lines that the class `name` of tests/java prints; it is compiled into a folder first."""
-    compile_tests([SOURCES / f"{name}.java"], target)
+def printed_by(name: str, target: Path, *others: str, given: str = "") -> list[str]:
+    """The lines that the class `name` of tests/java prints.
+
+    It is compiled into a folder first, with the `others` that it needs.
+    """
+    compile_tests([SOURCES / f"{it}.java" for it in (name, *others)], target)
     done = run_java(target, f"aggregator.connector.{name}", given=given)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()

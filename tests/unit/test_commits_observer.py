@@ -19,6 +19,7 @@ from aggregator.engine.commits import committer, observer
 from aggregator.engine.commits.observer import Observer
 from aggregator.model.errors import CheckpointConflictError, CheckpointError, ClusterError
 from aggregator.model.events import Event
+from aggregator.model.patched import Patched
 from aggregator.model.values import Lane, Positions, SourcePartition, TopicPartition
 from aggregator.plan.health.suspects import Seen
 from aggregator.plan.positions.hub_losses import cuts_in
@@ -191,6 +192,25 @@ def test_a_report_is_committed_when_it_is_due_with_the_snapshot_that_it_names(
     assert world.state.positions == Positions({EU0: 10})
     world.later(1)
     assert (world.state.positions, world.bound()) == (Positions({EU0: 20}), 180)
+
+
+def test_a_new_report_gives_all_positions_of_its_lane_where_another_was_set_meanwhile(
+    world: World,
+) -> None:
+    query, number = world.begun(positions=Positions({EU0: 0, EU1: 0}))
+    base = {EU0: 7, EU1: 8}
+    query.tells(task(base, snapshot=number))
+    world.later(1)
+    world.observer.moved(Positions({EU0: 3}))
+    assert world.observer.positions == Positions({EU0: 3, EU1: 8})
+    world.later(1)
+    assert world.observer.positions == Positions({EU0: 3, EU1: 8})
+    query.tells(task(Patched(base, {EU1: 9}), point=2, snapshot=number))
+    world.later(1)
+    assert world.observer.positions == Positions({EU0: 7, EU1: 9})
+    query.tells(task(Patched(base, {EU0: 8, EU1: 9}), point=3, snapshot=number))
+    world.later(1)
+    assert world.observer.positions == Positions({EU0: 8, EU1: 9})
 
 
 def test_all_that_is_due_is_one_commit(world: World) -> None:

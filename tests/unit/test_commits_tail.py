@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -75,6 +75,30 @@ def test_what_tasks_had_acknowledged_makes_a_newer_snapshot_of_what_is_known() -
     assert tail.number == number + 1
     # Of a hub partition that was never asked for nobody knows what it holds from earlier.
     assert tail.newest == HubSnapshot(3, {HUB: 15, OTHER: 10})
+
+
+class Counting(dict[TopicPartition, int]):
+    """Ends that count how often one is looked at."""
+
+    looks = 0
+
+    def get(self, key: TopicPartition, default: Any = None) -> Any:
+        self.looks += 1
+        return super().get(key, default)
+
+
+def test_an_end_is_compared_once_and_again_when_the_hub_is_known_to_be_elsewhere() -> None:
+    tail, _ = tail_of(HubSnapshot(1, {HUB: 1}))
+    ends = Counting({HUB: 10, NEW: 8})
+    for second in range(3):
+        tail.heard([task({EU: 5}, ends=ends, point=second)], second)
+        assert (tail.newest.ends, ends.looks) == ({HUB: 10}, 2)
+    tail.lower({HUB: 3})
+    tail.heard([task({EU: 5}, ends=ends, point=3)], 3)
+    assert tail.newest.ends == {HUB: 10}
+    tail.read(HubSnapshot(4, {NEW: 7}))
+    tail.heard([task({EU: 5}, ends=ends, point=4)], 4)
+    assert (tail.newest.ends, ends.looks) == ({HUB: 10, NEW: 8}, 6)
 
 
 def test_a_hub_partition_that_does_not_tell_its_end_keeps_the_one_it_told() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from aggregator.datapath.connector.reports import (
     DONE,
@@ -16,53 +17,18 @@ from aggregator.datapath.connector.reports import (
     REFUSED,
     Counted,
     LaneReport,
+    TaskReport,
     bucket_bounds,
     join,
     parse_reports,
 )
 from aggregator.model.values import SourcePartition, TopicPartition
+from support.examples import examples
 from support.java_tests import printed_by
+from support.told_reports import Step, Teller, message, since, steps, told
 
 EU = [SourcePartition("eu", "orders", number) for number in range(3)]
 US = [SourcePartition("us", "orders", number) for number in range(3)]
-
-
-def told(**changed: Any) -> dict[str, Any]:
-    """What one task tells, as `LaneTask.report` renders it."""
-    return {
-        "lane": "orders",
-        "generation": 3,
-        "reading": 0,
-        "task": 0,
-        "cluster": "eu",
-        "point": 7,
-        "at": 1_700_000_000_123,
-        "snapshot": 5,
-        "positions": {"orders/0": 10, "orders/1": 20},
-        "states": {},
-        "reasons": {},
-        "cuts": {},
-        "topics": {"orders": [4, 400]},
-        "ends": [["hub.orders", 0, 31], ["hub.orders", 2, 33]],
-        "error": "",
-        "ended": False,
-        "skipping": False,
-        "skipped": 0,
-        "replayed": 0,
-        "looped": 0,
-        "retried": 0,
-        "read_bytes": 0,
-        "objects": "",
-        "age": [0, 1, 2],
-        "flight": [3, 0, 0],
-        "unknown": [["orders", "value", "17"]],
-    } | changed
-
-
-def message(*tasks: dict[str, Any], **changed: Any) -> str:
-    """What `Lanes.reports` renders, with these tasks."""
-    plain = {"seq": 1, "moves": 0, "over": [], "unheard": {}, "ends": [], "cuts": []}
-    return json.dumps({**plain, "tasks": list(tasks), **changed})
 
 
 def of(*tasks: dict[str, Any], expected: int | None = None) -> LaneReport:
@@ -202,6 +168,90 @@ def test_records_of_all_topics_and_tasks_count() -> None:
     )
     assert report.records == 17
     assert report.replayed == 7
+
+
+def newest(known: dict[tuple[int, int], TaskReport], *tasks: dict[str, Any]) -> list[TaskReport]:
+    """The reports in a message, which are then known."""
+    found = parse_reports(message(*tasks), {("orders", 3): known})
+    assert found.seq == 1
+    known |= {task.task: task for task in found.tasks}
+    return list(found.tasks)
+
+
+def test_of_a_report_that_says_what_has_changed_all_else_is_as_in_its_base() -> None:
+    base = told(states={"orders/1": "held"})
+    now = told(
+        point=8,
+        positions={"orders/0": 11, "orders/1": 20},
+        ends=[["hub.orders", 0, 32], ["hub.orders", 1, 1], ["hub.orders", 2, 33]],
+        age=[1, 1, 2],
+    )
+    changes = since(base, now)
+    assert changes == {
+        "lane": "orders",
+        "generation": 3,
+        "reading": 0,
+        "task": 0,
+        "base": 1_000,
+        "point": 8,
+        "states": {},
+        "positions": {"orders/0": 11},
+        "ends": [["hub.orders", 0, 32], ["hub.orders", 1, 1]],
+        "age": [1, 1, 2],
+    }
+    known: dict[tuple[int, int], TaskReport] = {}
+    (before,) = newest(known, base)
+    (found,) = newest(known, changes)
+    assert [found] == parse_reports(message(now)).tasks
+    # What has not changed is the same, which those who look at changes need not look at.
+    assert found.sent is before.sent
+    (idle,) = newest(known, since(base, base | {"point": 9, "snapshot": 6}))
+    assert (idle.positions, idle.ends) == (before.positions, before.ends)
+    assert idle.positions is before.positions
+
+
+def test_changes_of_what_is_not_here_are_left_out_and_all_is_asked_for() -> None:
+    known: dict[tuple[int, int], TaskReport] = {}
+    newest(known, told())
+    lacking, other = since(told(number=999), told(point=9)), told(task=1)
+    found = parse_reports(message(lacking, other, seq=42), {("orders", 3): known})
+    assert found.seq == 0
+    assert [it.task for it in found.tasks] == [(0, 1)]
+    # Nobody follows this one.
+    found = parse_reports(message(lacking, seq=42), {("orders", 4): {}})
+    assert (found.seq, found.tasks) == (42, [])
+
+
+@examples(200)
+@given(steps())
+def test_what_has_changed_gives_the_whole_report_whatever_was_lost_before(
+    taken: list[Step],
+) -> None:
+    tellers = [Teller(0), Teller(1)]
+    known: dict[tuple[int, int], TaskReport] = {}
+    for number, parts, places, state, whole, is_read in taken:
+        tellers[number].goes_on(parts, places, state)
+        texts = tellers[number].tells(known.get((0, number)), whole=whole)
+        if is_read:
+            (found,) = newest(known, *texts)
+            assert [found] == parse_reports(message(tellers[number].now)).tasks
+
+
+@pytest.mark.slow
+def test_what_the_connector_tells_gives_the_whole_reports_of_its_tasks(tmp_path: Path) -> None:
+    known: dict[tuple[int, int], TaskReport] = {}
+    lines = printed_by("PrintReports", tmp_path, "RandomTask", "Specs")
+    sizes = []
+    for line in lines:
+        printed = json.loads(line)
+        found = parse_reports(json.dumps(printed["told"]), {("eu", 3): known})
+        assert found.seq == printed["told"]["seq"]
+        known |= {task.task: task for task in found.tasks}
+        whole = parse_reports(message(*printed["all"])).tasks
+        assert known == {task.task: task for task in whole}
+        sizes += [len(task) for task in printed["told"]["tasks"]]
+    assert len(lines) > 300
+    assert sum(size < 20 for size in sizes) > 100
 
 
 @pytest.mark.parametrize("missing", ["positions", "snapshot", "ends", "ended", "states"])

@@ -46,6 +46,7 @@ final class LaneTask {
     private final Feed feed;
     private final HubWriter hub;
     private final Points points;
+    private final TaskReport.Topics topics;
     /** Why records are copied as objects; empty where they are copied as bytes. */
     private final String objects;
     private final RecordSender sender;
@@ -63,6 +64,7 @@ final class LaneTask {
 
     private LaneTask(TaskSpec spec, long[] positions) {
         this.spec = spec;
+        topics = new TaskReport.Topics(spec);
         objects = spec.objects.isEmpty() ? KafkaShape.misfit() : spec.objects;
         TaskClients clients = new TaskClients(spec, objects.isEmpty(), KafkaShape.misfit());
         feed = new Feed(spec, positions, clients);
@@ -348,18 +350,19 @@ final class LaneTask {
         return new Stand(points.settle().number(), over, feed.error(), feed.stuck());
     }
 
-    /** What the driver learns of this task, as JSON. By any thread. */
-    ObjectNode report() {
+    /** What the driver learns of this task. By any thread. */
+    TaskReport report() {
         // First: what is reported as ended has to come with the last point.
         boolean over = ended;
-        ObjectNode json =
-            new TaskReport(spec, feed, points.settle(), sender.counts, sender.gate).json();
+        TaskReport report =
+            TaskReport.of(spec, topics, feed, points.settle(), sender.counts, sender.gate);
+        ObjectNode json = report.plain();
         json.put("objects", objects).put("ended", over).put("retried", hub.retried());
         ArrayNode unknown = json.putArray("unknown");
         for (SchemaIds.Question each : sender.asked.open()) {
             unknown.addArray().add(each.topic()).add(each.side().text).add(each.named());
         }
-        return json;
+        return report;
     }
 
     private void obey(Orders newest) {

@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.NavigableMap;
 import java.util.Set;
+import java.util.StringJoiner;
 import java.util.TreeMap;
 import org.apache.spark.sql.streaming.StreamingQuery;
 
@@ -19,9 +20,18 @@ import org.apache.spark.sql.streaming.StreamingQuery;
  * the newest report of each task. A lane's life is named by {@link TaskSpec#key}.
  */
 public final class Lanes {
-    private static final class Latest {
-        long number;
-        String json;
+    /** A task's newest report, the whole one that it may be based on, and when each arrived. */
+    private record Latest(
+        ReportPlugin.TaskNews whole, long wholeAt, ReportPlugin.TaskNews newest, long at) {
+        /** What came after this, a change after what it changes. */
+        void add(StringJoiner all, long since) {
+            if (wholeAt > since) {
+                all.add(whole.json());
+            }
+            if (at > since && newest != whole) {
+                all.add(newest.json());
+            }
+        }
     }
 
     /** What was last reported of a partition's log, and when it arrived. */
@@ -109,10 +119,11 @@ public final class Lanes {
 
     /**
      * {"seq": n, "moves": n, "over": [...], "unheard": {...}, "ends": [...], "cuts": [...],
-     * "tasks": [...]}: the reports that came since the call that returned `since`, what has changed
-     * of the log ends since then and which hub partitions were cut off (with topic, partition and
-     * offset), for how many milliseconds each source has answered no fetch, how often tasks came or
-     * went, and the lives of lanes whose query is over.
+     * "tasks": [...]}: the reports that came since the call that returned `since`, a whole one
+     * before what has changed since that, what has changed of the log ends since then and which hub
+     * partitions were cut off (with topic, partition and offset), for how many milliseconds each
+     * source has answered no fetch, how often tasks came or went, and the lives of lanes whose
+     * query is over.
      */
     public static synchronized String reports(long since) {
         ObjectNode json = JsonNodeFactory.instance.objectNode();
@@ -137,17 +148,11 @@ public final class Lanes {
             ArrayNode own = cuts.addArray();
             own.add((String) cut.get(0)).add((Integer) cut.get(1)).add((Long) cut.get(2));
         }));
-        StringBuilder text = new StringBuilder(json.toString());
-        text.setLength(text.length() - 1);
-        text.append(",\"tasks\":[");
-        String comma = "";
-        for (Latest latest : REPORTS.values()) {
-            if (latest.number > since) {
-                text.append(comma).append(latest.json);
-                comma = ",";
-            }
-        }
-        return text.append("]}").toString();
+        String text = json.toString();
+        String begin = text.substring(0, text.length() - 1) + ",\"tasks\":[";
+        StringJoiner tasks = new StringJoiner(",", begin, "]}");
+        REPORTS.values().forEach(latest -> latest.add(tasks, since));
+        return tasks.toString();
     }
 
     private static void addEnds(
@@ -246,11 +251,10 @@ public final class Lanes {
                 parts.forEach((part, it) -> own.put(part, new End(number, it, jvm.heardAt)));
             }
         });
-        report.tasks().forEach((name, json) -> {
-            if (SPECS.containsKey(keyOf(name))) {
-                Latest latest = REPORTS.computeIfAbsent(name, n -> new Latest());
-                latest.number = ++seq;
-                latest.json = json;
+        List<String> again = new ArrayList<>();
+        report.tasks().forEach((name, newest) -> {
+            if (SPECS.containsKey(keyOf(name)) && !take(name, newest)) {
+                again.add(name);
             }
         });
         if (!report.cuts().isEmpty()) {
@@ -262,6 +266,21 @@ public final class Lanes {
             List.copyOf(live),
             snapshot,
             Math.min(WriteGuard.left(), answerMillis),
-            DriverClock.own());
+            DriverClock.own(),
+            again);
+    }
+
+    /** Takes a report of a task; false where what it changes is not here. */
+    private static boolean take(String name, ReportPlugin.TaskNews newest) {
+        Latest before = REPORTS.get(name);
+        if (newest.whole()) {
+            long number = ++seq;
+            REPORTS.put(name, new Latest(newest, number, newest, number));
+        } else if (before != null && before.whole.number() == newest.number()) {
+            REPORTS.put(name, new Latest(before.whole, before.wholeAt, newest, ++seq));
+        } else {
+            return false;
+        }
+        return true;
     }
 }

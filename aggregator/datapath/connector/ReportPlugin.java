@@ -18,7 +18,18 @@ import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
  */
 public final class ReportPlugin implements SparkPlugin {
     /**
-     * What one JVM reports: the names of its open tasks, new reports (name -> JSON), for how many
+     * A report of a task as JSON: {@link TaskReport#whole} with this number, or what has changed
+     * {@link TaskReport#since} that one.
+     */
+    record TaskNews(long number, boolean whole, String json) {
+        private static TaskNews of(List<Object> message) {
+            return new TaskNews(
+                (Long) message.get(0), (Boolean) message.get(1), (String) message.get(2));
+        }
+    }
+
+    /**
+     * What one JVM reports: the names of its open tasks, new reports of these, for how many
      * milliseconds each source (alias) has answered no fetch, of those that ever have, what has
      * changed of the log ends (name -> as {@link LogEnds#take} returns it), and which hub
      * partitions were cut off (topic, partition and offset, as {@link HubReach.Cut}).
@@ -26,21 +37,26 @@ public final class ReportPlugin implements SparkPlugin {
     record Report(
         String executor,
         List<String> open,
-        Map<String, String> tasks,
+        Map<String, TaskNews> tasks,
         Map<String, Long> unheard,
         Map<String, Map<String, long[]>> ends,
         List<List<Object>> cuts) {
         Object message() {
-            return List.of(executor, open, tasks, unheard, ends, cuts);
+            Map<String, List<Object>> messages = new HashMap<>();
+            tasks.forEach((name, it) -> messages.put(name, List.of(it.number, it.whole, it.json)));
+            return List.of(executor, open, messages, unheard, ends, cuts);
         }
 
         @SuppressWarnings("unchecked")
         static Report of(Object message) {
             List<Object> parts = (List<Object>) message;
+            Map<String, TaskNews> messages = new HashMap<>();
+            ((Map<String, List<Object>>) parts.get(2))
+                .forEach((name, it) -> messages.put(name, TaskNews.of(it)));
             return new Report(
                 (String) parts.get(0),
                 (List<String>) parts.get(1),
-                (Map<String, String>) parts.get(2),
+                messages,
                 (Map<String, Long>) parts.get(3),
                 (Map<String, Map<String, long[]>>) parts.get(4),
                 (List<List<Object>>) parts.get(5));
@@ -49,13 +65,19 @@ public final class ReportPlugin implements SparkPlugin {
 
     /**
      * The answer: orders by lane life, which lives there are, the newest hub snapshot, for how
-     * many milliseconds it may send from the moment on at which it began to ask, and what the
-     * driver's clock said then.
+     * many milliseconds it may send from the moment on at which it began to ask, what the driver's
+     * clock said then, and the tasks (names) whose changes it cannot read: it has not got the
+     * report that these are of.
      */
     record Answer(
-        Map<String, String> orders, List<String> live, long snapshot, long sendMillis, long at) {
+        Map<String, String> orders,
+        List<String> live,
+        long snapshot,
+        long sendMillis,
+        long at,
+        List<String> again) {
         Object message() {
-            return List.of(orders, live, snapshot, sendMillis, at);
+            return List.of(orders, live, snapshot, sendMillis, at, again);
         }
 
         @SuppressWarnings("unchecked")
@@ -66,7 +88,8 @@ public final class ReportPlugin implements SparkPlugin {
                 (List<String>) parts.get(1),
                 (Long) parts.get(2),
                 (Long) parts.get(3),
-                (Long) parts.get(4));
+                (Long) parts.get(4),
+                (List<String>) parts.get(5));
         }
     }
 

@@ -21,8 +21,8 @@ final class Reporter extends Thread {
     /** How long it rests in the driver's JVM while all tasks are idle, and nothing is ordered. */
     private static final long REST_MS = 1_000;
 
-    /** The last report of a task, and its state then. */
-    private record Sent(LaneTask.Stand stand, String report, long atNanos) {}
+    /** The reports of a task, its state at the last one, and when that was. */
+    private record Sent(LaneTask.Stand stand, ReportNews news, long atNanos) {}
 
     private static final CountDownLatch ANSWERED = new CountDownLatch(1);
 
@@ -119,7 +119,7 @@ final class Reporter extends Thread {
 
     private void ask(boolean here) throws Exception {
         List<String> open = new ArrayList<>();
-        Map<String, String> news = new HashMap<>();
+        Map<String, ReportPlugin.TaskNews> news = new HashMap<>();
         Map<String, Long> unheard = new HashMap<>();
         Map<String, Map<String, long[]>> ends = new HashMap<>();
         busy = false;
@@ -139,10 +139,11 @@ final class Reporter extends Thread {
                 && now - before.atNanos < QUIET_NANOS) {
                 continue;
             }
-            String report = task.report().toString();
-            sent.put(name, new Sent(stand, report, now));
-            if (before == null || !report.equals(before.report)) {
-                news.put(name, report);
+            ReportNews own = before == null ? new ReportNews() : before.news;
+            sent.put(name, new Sent(stand, own, now));
+            ReportPlugin.TaskNews its = own.of(task.report());
+            if (its != null) {
+                news.put(name, its);
             }
         }
         sent.keySet().retainAll(Set.copyOf(open));
@@ -196,6 +197,8 @@ final class Reporter extends Thread {
 
     private void obey(ReportPlugin.Answer answer) {
         snapshot = answer.snapshot();
+        // Their next report is a whole one.
+        answer.again().forEach(sent::remove);
         Map<String, Orders> next = new HashMap<>();
         for (Map.Entry<String, String> each : answer.orders().entrySet()) {
             boolean same = each.getValue().equals(ordersTold.get(each.getKey()));

@@ -154,7 +154,7 @@ class Connector:
         with self._lock:
             # Before the call: no answer seems newer than it is.
             now = time.monotonic()
-            found = parse_reports(str(self._lanes.reports(self._since)))
+            found = parse_reports(str(self._lanes.reports(self._since)), self._tasks)
             is_moved = found.moves != self._moves or found.over != self._over
             self.news += bool(found.tasks) or is_moved
             self._since, self._moves, self._over = found.seq, found.moves, found.over

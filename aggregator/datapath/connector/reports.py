@@ -8,8 +8,10 @@ whose number the report names, whichever is higher.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from aggregator.model.patched import Patched
 from aggregator.model.values import Positions, ReaderState, SourcePartition, TopicPartition
 
 READING, HELD, DONE = ReaderState.READING, ReaderState.HELD, ReaderState.DONE
@@ -25,6 +27,8 @@ OUT_OF_RANGE, DAMAGED, REFUSED, POISONED, AWAITING, STUCK = (
 CANNOT_GO_ON = (OUT_OF_RANGE, DAMAGED, REFUSED, POISONED, AWAITING, STUCK)
 
 LARGEST_BUCKETS = 72
+LARGE = frozenset({"positions", "ends", "topics"})
+"""Fields of a report of which the next ones have only what has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,20 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class Base:
+    """A report that later ones of its task may be based on: its number, and what it says.
+
+    `plain` are all fields but `positions`, hub `ends` and what was `sent` of each topic.
+    """
+
+    number: int
+    plain: Mapping[str, Any]
+    positions: Mapping[SourcePartition, int]
+    ends: Mapping[TopicPartition, int]
+    sent: Mapping[str, Counted]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskReport:
     """The newest report of one task; `states` has only partitions that are not being read.
 
@@ -49,7 +67,8 @@ class TaskReport:
     positions are exact. `skipping`: part of what it reads may lie in the tail of before its start.
     `age` and `flight` are counts by the buckets of `bucket_bounds`. `unknown` are schema
     ids whose hub ids it needs: source topic, "key" or "value", id or GUID. `objects` is why its
-    records are copied as objects; "" where they are copied as bytes.
+    records are copied as objects; "" where they are copied as bytes. What was reported last as a
+    whole is the `base`.
     """
 
     lane: str
@@ -77,6 +96,12 @@ class TaskReport:
     flight: tuple[int, ...] = ()
     unknown: tuple[tuple[str, str, str], ...] = ()
     objects: str = ""
+    base: Base | None = field(default=None, compare=False, repr=False)
+
+
+Known = Mapping[tuple[str, int], Mapping[tuple[int, int], TaskReport]]
+"""The newest reports by the lives of lanes (name and generation) and their tasks."""
+NONE_KNOWN: Known = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,15 +210,19 @@ class Reports(NamedTuple):
     cuts: Sequence[tuple[TopicPartition, int]] = ()
 
 
-def parse_reports(text: str) -> Reports:
-    """The reports since the last ones."""
+def parse_reports(text: str, known: Known = NONE_KNOWN) -> Reports:
+    """The reports since the last ones, which are `known`: some only say what has changed.
+
+    When a report that others are based on is lacking, the number to ask with is that of none.
+    """
     found = json.loads(text)
     unheard = {alias: ms / 1000 for alias, ms in found["unheard"].items()}
-    tasks = [_report(task) for task in found["tasks"]]
+    tasks, whole = _tasks(found["tasks"], known)
     ends = [_ends(task) for task in found["ends"]]
     moves, over = int(found["moves"]), frozenset(found["over"])
     cuts = [(TopicPartition(topic, number), at) for topic, number, at in found["cuts"]]
-    return Reports(int(found["seq"]), tasks, unheard, ends, moves, over, cuts)
+    seq = int(found["seq"]) if whole else 0
+    return Reports(seq, tasks, unheard, ends, moves, over, cuts)
 
 
 def join(tasks: Sequence[TaskReport], expected: int) -> LaneReport:
@@ -231,7 +260,55 @@ def _ends(message: Mapping[str, Any]) -> TaskEnds:
     return TaskEnds(message["lane"], message["generation"], parts)
 
 
-def _report(message: Mapping[str, Any]) -> TaskReport:
+def _tasks(messages: Sequence[Mapping[str, Any]], known: Known) -> tuple[list[TaskReport], bool]:
+    """The newest report of each task; False when a base of one that is followed is lacking."""
+    found: dict[tuple[str, int, tuple[int, int]], TaskReport] = {}
+    whole = True
+    for message in messages:
+        life, task = (message["lane"], message["generation"]), (message["reading"], message["task"])
+        if (number := message.get("base")) is None:
+            found[*life, task] = _whole(message)
+            continue
+        own = known.get(life)
+        before = found.get((*life, task)) or (own or {}).get(task)
+        if before is not None and before.base is not None and before.base.number == number:
+            found[*life, task] = _changed(message, before.base)
+        else:
+            whole = whole and own is None
+    return list(found.values()), whole
+
+
+def _whole(message: Mapping[str, Any]) -> TaskReport:
+    cluster = str(message["cluster"])
+    positions = {_partition(cluster, name): at for name, at in message["positions"].items()}
+    ends = {TopicPartition(topic, number): end for topic, number, end in message["ends"]}
+    sent = {topic: Counted(*counts) for topic, counts in message["topics"].items()}
+    plain = {name: it for name, it in message.items() if name not in LARGE}
+    base = Base(message["number"], plain, positions, ends, sent)
+    return _report(plain, base, positions, ends, sent)
+
+
+def _changed(message: Mapping[str, Any], base: Base) -> TaskReport:
+    """A report that says what has changed since the base; what was changed between is in it."""
+    cluster = str(base.plain["cluster"])
+    positions, ends, sent = base.positions, base.ends, base.sent
+    if moved := message.get("positions"):
+        patch = {_partition(cluster, name): at for name, at in moved.items()}
+        positions = Patched(positions, patch)
+    if places := message.get("ends"):
+        ends = Patched(ends, {TopicPartition(topic, number): end for topic, number, end in places})
+    if counted := message.get("topics"):
+        sent = Patched(sent, {topic: Counted(*counts) for topic, counts in counted.items()})
+    return _report({**base.plain, **message}, base, positions, ends, sent)
+
+
+def _report(
+    message: Mapping[str, Any],
+    base: Base,
+    positions: Mapping[SourcePartition, int],
+    ends: Mapping[TopicPartition, int],
+    sent: Mapping[str, Counted],
+) -> TaskReport:
     cluster = str(message["cluster"])
 
     def partition(name: str) -> SourcePartition:
@@ -245,12 +322,12 @@ def _report(message: Mapping[str, Any]) -> TaskReport:
         point=message["point"],
         at_ms=message["at"],
         snapshot=message["snapshot"],
-        positions={partition(name): at for name, at in message["positions"].items()},
-        ends={TopicPartition(topic, number): end for topic, number, end in message["ends"]},
+        positions=positions,
+        ends=ends,
         states={partition(name): state for name, state in message["states"].items()},
         reasons={partition(name): why for name, why in message["reasons"].items()},
         cuts={partition(name): at for name, at in message["cuts"].items()},
-        sent={topic: Counted(*counts) for topic, counts in message["topics"].items()},
+        sent=sent,
         error=message["error"],
         ended=message["ended"],
         skipping=message["skipping"],
@@ -263,4 +340,5 @@ def _report(message: Mapping[str, Any]) -> TaskReport:
         flight=tuple(message["flight"]),
         objects=message["objects"],
         unknown=tuple((topic, side, number) for topic, side, number in message["unknown"]),
+        base=base,
     )

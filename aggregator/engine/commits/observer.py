@@ -70,6 +70,8 @@ class Observer(Commits):
         )
         self._is_close = True
         self._heard: list[TaskReport] = []
+        self._followed = Positions()
+        """All positions as the newest reports of lanes have changed them, if nothing else has."""
         self.progress: Mapping[str, LaneProgress] = {}
         self.figures = Figures()
         self.failure: Exception | None = None
@@ -232,8 +234,10 @@ class Observer(Commits):
         failpoint("mid-batch")
         if not report.whole:
             return None
-        if lane.take(report):
-            self.positions = self.positions.merged(lane.reported)
+        if self.positions is not self._followed:
+            for each in self._lanes.values():
+                each.take_all()
+        self.positions = self._followed = self.positions.merged(lane.take(report))
         self.progress = {**self.progress, lane.query.lane.name: lane.progress(report)}
         return report
 

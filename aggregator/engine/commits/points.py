@@ -6,9 +6,10 @@ No clock, no client, no table: the moment and the hub's snapshots are arguments.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from aggregator.datapath.connector.reports import LaneReport
+from aggregator.datapath.connector.reports import Counted, LaneReport, TaskReport
 from aggregator.datapath.hub_ledger import Ends, HubSnapshot, HubTail
 from aggregator.datapath.spark.lane import LaneQuery
+from aggregator.model.patched import may_differ
 from aggregator.model.values import Positions, SourcePartition
 from aggregator.plan.positions.hub_losses import cut_ends, least_cuts
 from aggregator.status.view import LaneProgress
@@ -83,6 +84,9 @@ class LanePoints:
         self._older = begun.older
         self._earlier = earlier
         self._points: tuple[int, ...] = ()
+        self._taken: tuple[TaskReport, ...] = ()
+        self._sent: dict[tuple[int, int], Mapping[str, Counted]] = {}
+        self._records = 0
         self._left: frozenset[SourcePartition] = frozenset()
         self._committed = begun.positions
         self._committed_at = now
@@ -106,16 +110,25 @@ class LanePoints:
         """Whether what its tasks report of the hub's ends may be of before that."""
         return bool(self._cuts)
 
-    def take(self, report: LaneReport) -> bool:
-        """Take a report of all its tasks; returns whether it is new."""
+    def take(self, report: LaneReport) -> Mapping[SourcePartition, int]:
+        """Take a report of all its tasks, if it is new; returns the positions that it changes."""
         points, stuck = tuple(task.point for task in report.tasks), report.stuck
         if points == self._points and self._left >= stuck:
-            return False
-        self._points = points
+            return {}
+        before, self._taken, self._points = self._taken, report.tasks, points
+        if self._left >= stuck:
+            moved = _moved(before, report.tasks, self._left)
+            if moved is not None:
+                self.reported = self.reported.merged(moved)
+                return moved
         # The bounds of what is given up are those of its last commit.
         self._left |= stuck
         self.reported = _without(report.positions, self._left)
-        return True
+        return self.reported
+
+    def take_all(self) -> None:
+        """Have the next new report change all of its positions: others have set some since."""
+        self._taken = ()
 
     def leave(self, partitions: Collection[SourcePartition]) -> None:
         """Its reports of these partitions no longer count."""
@@ -167,12 +180,23 @@ class LanePoints:
     def progress(self, report: LaneReport) -> LaneProgress:
         """Its progress, for the status."""
         return LaneProgress(
-            records=self._earlier.records + report.records,
+            records=self._earlier.records + self._count(report),
             replayed=self._earlier.replayed + report.replayed,
             at_ms=min((task.at_ms for task in report.tasks), default=0),
             generation=self.query.generation,
             report=report,
         )
+
+    def _count(self, report: LaneReport) -> int:
+        """Its records, of which only those of topics with news are added up again."""
+        nothing = Counted()
+        for task in report.tasks:
+            before = self._sent.get(task.task, {})
+            self._sent[task.task] = task.sent
+            for topic in may_differ(task.sent, before):
+                now, known = task.sent.get(topic, nothing), before.get(topic, nothing)
+                self._records += now.records - known.records
+        return self._records
 
     @property
     def _number(self) -> int:
@@ -186,6 +210,22 @@ class LanePoints:
 
     def _left_out(self, report: LaneReport) -> Mapping[SourcePartition, Ends]:
         return self._older if report.skipping else {}
+
+
+def _moved(
+    before: Sequence[TaskReport], now: Sequence[TaskReport], left_out: Collection[SourcePartition]
+) -> dict[SourcePartition, int] | None:
+    """What tasks report of positions that they did not before; None when it is of others."""
+    if [task.task for task in before] != [task.task for task in now]:
+        return None
+    moved = {}
+    for old, new in zip(before, now, strict=True):
+        for sp in may_differ(new.positions, old.positions):
+            if sp not in new.positions:
+                return None
+            if sp not in left_out and new.positions[sp] != old.positions.get(sp):
+                moved[sp] = new.positions[sp]
+    return moved
 
 
 def _without(positions: Positions, left_out: Collection[SourcePartition]) -> Positions:
