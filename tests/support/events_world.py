@@ -45,7 +45,9 @@ class EventsWorld(World):
         if self.rng.random() < 0.1:
             self.refusing ^= {self.rng.choice(PARTITIONS)}
         for record, tasks in list(self.claims.values()):
-            if record[0] in self.refusing and self.rng.random() < 0.3:
+            # A claim stays when its task is gone, until the hub is read.
+            is_refused = record[0] in self.refusing and not self._is_gone(tasks)
+            if is_refused and self.rng.random() < 0.3:
                 self.stick(tasks, record[0])
         super().happen()
 
