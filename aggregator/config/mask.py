@@ -48,7 +48,7 @@ class Mask:
     """Replaces every secret of a config in texts by `********`, however it is quoted.
 
     Passwords in URLs and `password="..."` are masked too, in any setting. The secrets are looked
-    for once: with 100 sources that takes 20 ms.
+    for once: with 100 sources that takes 3 ms.
     """
 
     def __init__(self, config: Config) -> None:

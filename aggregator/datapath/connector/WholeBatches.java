@@ -25,8 +25,7 @@ final class WholeBatches implements Passing {
      * What a request is worth, in bytes of batches: there is one under way for all batches of a
      * broker. A smaller one that follows others, so that their run does not end with it, goes as it
      * is where larger ones have saved as much. With four times as many, batches of 53 kB saved
-     * nothing: the small ones among them ended runs, a tenth of the records went one by one, and
-     * the copy was half as fast.
+     * nothing: the small ones among them ended runs, and a tenth of the records went one by one.
      */
     static final int REQUEST_BYTES = 16_384;
     private static final int MOST_SAVED = 16 * REQUEST_BYTES;
