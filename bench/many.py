@@ -37,6 +37,7 @@ from aggregator.extras.embedded.waiting import wait_until
 from aggregator.kafka.admin.parallel import MOST_PARTITIONS, in_parts
 from aggregator.model import values
 from aggregator.model.errors import AggregatorError
+from bench.bed import let_work, wait_for
 from bench.groups import commit
 from bench.usage import cpu_seconds, members, memory_bytes
 
@@ -123,44 +124,17 @@ class Found:
     """The same after kill -9."""
 
 
+@dataclass(frozen=True, slots=True)
 class World:
-    """The clusters, the config in `folder`, and the records that are there; a context manager."""
+    """Running clusters, with the records that are there: the hub, and where each source is."""
 
-    def __init__(self, scale: Scale, folder: Path) -> None:
-        self.scale = scale
-        self.folder = folder
-        self.log = folder / "tool.log"
-        names = [f"c{number}" for number in range(1, scale.brokers + 1)]
-        self._clusters = {
-            name: EmbeddedCluster(name, config=BROKER_CONFIG, java_options=BROKER_JAVA)
-            for name in (*names, HUB)
-        }
-        self._exit = ExitStack()
-
-    def __enter__(self) -> World:
-        for cluster in self._clusters.values():
-            self._exit.callback(cluster.stop)
-        try:
-            start_clusters(list(self._clusters.values()))
-            self._prepare()
-        except BaseException:
-            self._exit.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._exit.close()
-
-    @property
-    def hub(self) -> str:
-        """Where the hub is."""
-        return self._clusters[HUB].bootstrap_servers
-
-    @property
-    def servers(self) -> dict[str, str]:
-        """Where each source is."""
-        brokers = [it.bootstrap_servers for name, it in self._clusters.items() if name != HUB]
-        return dict(zip(self.scale.aliases, itertools.cycle(brokers), strict=False))
+    scale: Scale
+    folder: Path
+    log: Path
+    hub: str
+    servers: Mapping[str, str]
+    port: int
+    """Of the API."""
 
     @property
     def first(self) -> str:
@@ -179,7 +153,8 @@ class World:
             found.setdefault(servers, []).extend(self.scale.topics_of(alias))
         return found
 
-    def _prepare(self) -> None:
+    def fill(self) -> None:
+        """Create the topics with a record each, the groups, and the file of the config."""
         for servers in (self.first, self.hub):
             create_topic(servers, OK)
         for servers, names in self.by_broker().items():
@@ -188,7 +163,6 @@ class World:
             alias = self.scale.aliases[number % self.scale.sources]
             own = {values.TopicPartition(name, 0): 1 for name in self.scale.topics_of(alias)}
             commit(self.servers[alias], {f"bench-{number:03}": own})
-        self.port = free_ports(1)[0]
         (self.folder / "aggregator.yaml").write_text(yaml.safe_dump(self._config()), "utf-8")
 
     def _config(self) -> dict[str, object]:
@@ -215,13 +189,30 @@ class World:
         return [sys.executable, "-m", "aggregator", *words, "-c", file]
 
 
+@contextmanager
+def _world(scale: Scale, folder: Path, log: Path) -> Iterator[World]:
+    """The clusters while the block runs; the sources are dealt out to their brokers in turn."""
+    names = [*(f"c{number}" for number in range(1, scale.brokers + 1)), HUB]
+    clusters = [
+        EmbeddedCluster(name, config=BROKER_CONFIG, java_options=BROKER_JAVA) for name in names
+    ]
+    with ExitStack() as stack:
+        for cluster in clusters:
+            stack.callback(cluster.stop)
+        start_clusters(clusters)
+        *brokers, hub = (cluster.bootstrap_servers for cluster in clusters)
+        servers = dict(zip(scale.aliases, itertools.cycle(brokers), strict=False))
+        (port,) = free_ports(1)
+        made = World(scale, folder, log, hub, servers, port)
+        made.fill()
+        yield made
+
+
 def measure(scale: Scale, say: Say, keep: Path | None) -> Found:
     """A first start, what it costs when it runs, and two more; its log is kept as `keep`."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="many-")))
-        world = World(scale, folder)
-        world.log = keep or world.log
-        stack.enter_context(world)
+        world = stack.enter_context(_world(scale, folder, keep or folder / "tool.log"))
         say(f"{scale.sources} sources have {scale.topics} topics of {scale.partitions} partitions")
         stack.enter_context(_steady(world.first))
         with _running(world) as child:
@@ -345,13 +336,20 @@ def _first_start(world: World, child: GuardedProcess, say: Say) -> dict[str, flo
     began = time.monotonic()
     try:
         client, wanted = admin(world.hub), set(world.topics)
-        _until(child, lambda: silence.first > 0 or _have(client, wanted), "a first record")
-        _until(child, lambda: _have(client, wanted), "all hub topics")
+        wait_for(
+            child, lambda: silence.first > 0 or _have(client, wanted), SECONDS, "no first record"
+        )
+        wait_for(child, lambda: _have(client, wanted), SECONDS, "not all hub topics")
         created = time.monotonic() - began
         say(f"all hub topics are there after {created:.1f} s")
-        _until(child, lambda: _copied(client, world.topics) >= len(wanted), "a record in each")
+        wait_for(
+            child,
+            lambda: _copied(client, world.topics) >= len(wanted),
+            SECONDS,
+            "no record in each",
+        )
         copied = time.monotonic() - began
-        _until(child, lambda: silence.first > 0, "a record of ok")
+        wait_for(child, lambda: silence.first > 0, SECONDS, "no record of ok")
     finally:
         silence.over.set()
     say(f"all is copied after {copied:.1f} s")
@@ -371,19 +369,19 @@ def _first_record(world: World, say: Say) -> float:
         began = time.monotonic()
         silence.start()
         try:
-            _until(child, lambda: silence.first > 0, "a record of ok")
+            wait_for(child, lambda: silence.first > 0, SECONDS, "no record of ok")
         finally:
             silence.over.set()
         say(f"a first record after {silence.first - began:.1f} s")
         # A commit has to be behind it, or the next start would have less to recover.
-        _cost(child, IDLE_SECONDS / 4)
+        let_work(child, IDLE_SECONDS / 4)
     return silence.first - began
 
 
 def _cost(child: GuardedProcess, seconds: float) -> Cost:
     """Cores that it keeps busy from now on."""
-    before, end = _split(child), time.monotonic() + seconds
-    _until(child, lambda: time.monotonic() > end, "the time passes")
+    before = _split(child)
+    let_work(child, seconds)
     python, java = (now - then for now, then in zip(_split(child), before, strict=True))
     return Cost(python / seconds, java / seconds)
 
@@ -405,7 +403,7 @@ def _loaded(world: World, child: GuardedProcess) -> tuple[int, Cost]:
             records = max(1, round(world.scale.rate / len(brokers) * TICK_SECONDS))
             turns = itertools.cycle(topics)
             counts.append(stack.enter_context(_producing(servers, turns, TICK_SECONDS, records)))
-        _cost(child, LOAD_SECONDS / 4)
+        let_work(child, LOAD_SECONDS / 4)
         before = sum(it[0] for it in counts)
         cost = _cost(child, LOAD_SECONDS)
         return sum(it[0] for it in counts) - before, cost
@@ -441,24 +439,13 @@ def _size(folder: Path) -> int:
     return sum(it.stat().st_size for it in folder.rglob("*") if it.is_file())
 
 
-def _until(child: GuardedProcess, check: Callable[[], object], what: str) -> None:
-    def done() -> bool:
-        if not child.alive:
-            raise AggregatorError(f"it ended with {child.exit_code}")
-        return bool(check())
-
-    wait_until(done, seconds=SECONDS, what=what)
-
-
 def _have(client: AdminClient, wanted: set[str]) -> bool:
-    time.sleep(POLL_SECONDS)
     return wanted <= client.list_topics(timeout=60).topics.keys()
 
 
 def _copied(client: AdminClient, names: Sequence[str]) -> int:
     there = client.list_topics(timeout=60).topics.keys() & set(names)
     asked = [TopicPartition(name, 0) for name in sorted(there)]
-    time.sleep(POLL_SECONDS)
     total = 0
     for part in in_parts(asked, MOST_PARTITIONS):
         answers = client.list_offsets(dict.fromkeys(part, LATEST)).values()
@@ -476,9 +463,9 @@ def to_markdown(found: Found, scale: Scale) -> str:
         f"{os.cpu_count()} cores that brokers and load share. The sources are aliases of "
         f"{scale.brokers} brokers, each with topics of",
         f"its own, a record in each; {scale.groups} consumer groups have offsets there. The hub, "
-        "of one broker, has none of these",
-        f"topics. The topic `ok` is at the hub already and gets {1 / OK_SECONDS:g} records a "
-        "second.",
+        "of one broker,",
+        "has none of these topics. The topic `ok` is at the hub already and gets "
+        f"{1 / OK_SECONDS:g} records a second.",
         "",
         "| from the launch until | seconds |",
         "|---|---|",
