@@ -76,7 +76,7 @@ class Plain:
         for sp, it in fetched.ends.items():
             reported[sp.cluster] = max(it.at, reported[sp.cluster])
         probing = {
-            alias: Probe(now if it.is_seldom else it.heard_at, latest[alias].failure)
+            alias: Probe(now if it.is_seldom else it.heard_at(now), latest[alias].failure)
             for alias, it in watches.items()
         }
         unheard = sick_sources(probing, DEADLINE, now)
@@ -105,7 +105,7 @@ class Plain:
         asked, found, stale = {}, {}, set[SourcePartition]()
         for alias, it in watches.items():
             given_from = it.often_since + ANSWER_SECONDS - DEADLINE if it.often_since else 0.0
-            asked[alias] = Probe(max(it.heard_at, given_from), latest[alias].failure)
+            asked[alias] = Probe(max(it.heard_at(now), given_from), latest[alias].failure)
             late = fetched.late(it.partitions, DEADLINE, now)
             if late and now - latest[alias].answered_at > DEADLINE:
                 of = f"{len(late)} of {len(it.partitions)} partitions"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import cast
 
@@ -14,10 +15,12 @@ from aggregator.config.schema import Config
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.kafka.admin.ids import ClusterIds
 from aggregator.kafka.discovery import probe
-from aggregator.kafka.discovery.probe import MOST_SECONDS, SELDOM_SECONDS, SourceWatch
+from aggregator.kafka.discovery.probe import MOST_SECONDS, SELDOM_SECONDS, SourceWatch, Watched
+from aggregator.model.loop import FOREVER
 from aggregator.model.values import SourcePartition, TopicPartition
 from aggregator.plan.health.fetched_ends import LogEnd
 from support.examples import examples
+from support.reading import wait_for
 
 TPS = tuple(TopicPartition("t", number) for number in range(4))
 SPS = frozenset(SourcePartition("eu", *tp) for tp in TPS)
@@ -104,6 +107,63 @@ def test_a_source_that_is_read_uncommitted_is_asked_once() -> None:
     admin.reads_committed = False
     watch_of(admin, {}, seldom=True)._turn()
     assert admin.asked == [("stable", 4)]
+
+
+def test_a_source_of_which_nothing_is_read_is_only_asked_now_and_then_whether_it_is_there() -> None:
+    class Empty(Admin):
+        def partition_counts(self, _: float) -> dict[str, int]:
+            self.asked.append(("counts", 0))
+            return {}
+
+    watch = watch_of(admin := Empty({}, {}), {}, seldom=False)
+    watch.partitions = frozenset()
+    watch._turn()
+    assert (admin.asked, watch._loop._every()) == ([("counts", 0)], SELDOM_SECONDS)
+    assert watch.latest.has_answered
+    # What it gets to read is asked for at once.
+    watch.latest = Watched()
+    watch._due_at = math.inf
+    watch._loop.start(delay=FOREVER)
+    watch.follow(SPS)
+    wait_for(lambda: watch.latest.has_answered, "a probe")
+    watch.stop()
+
+
+@pytest.mark.parametrize(("seconds", "rest"), [(0.3, 1.0), (4.0, 4.0), (90.0, MOST_SECONDS)])
+def test_the_longer_a_probe_takes_the_longer_it_rests_and_is_not_missed_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, rest: float
+) -> None:
+    class Clock:
+        now = 100.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+        def thread_time(self) -> float:
+            return 0.0
+
+        def time_ns(self) -> int:
+            return 10**18
+
+    monkeypatch.setattr(probe, "time", clock := Clock())
+
+    class Slow(Admin):
+        def log_ends(
+            self, wanted: Collection[TopicPartition], timeout: float
+        ) -> dict[TopicPartition, int]:
+            clock.now += seconds
+            return super().log_ends(wanted, timeout)
+
+    ends = dict.fromkeys(TPS, 3)
+    watch = watch_of(Slow(ends, ends), {}, seldom=False)
+    watch._turn()
+    assert watch._loop._every() == rest
+    answered_at = clock.now
+    assert watch.heard_at(answered_at + 1) == answered_at
+    assert watch.heard_at(answered_at + 25) == answered_at + 24
+    # The next one has begun then, and is not answered.
+    watch._began_at = answered_at + 26
+    assert watch.heard_at(answered_at + 40) == answered_at + 25
 
 
 @pytest.mark.parametrize(

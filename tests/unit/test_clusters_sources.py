@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 
 import pytest
@@ -53,6 +54,8 @@ class World:
         self.ends: dict[SourcePartition, LogEnd] = {}
         assert self.watches.measure(self.positions, Fetches()) is None
         self.watches.follow(self.config, {EU0, EU1, US0})
+        for each in self.watches._watches.values():
+            each._due_at = math.inf
 
     def probe(self, ends: dict[SourcePartition, int]) -> None:
         """The sources of these partitions tell their log ends now."""
@@ -123,6 +126,30 @@ def test_a_source_that_answers_a_long_probe_in_parts_is_not_silent(world: World)
         assert world.measured(11).silent == {"us": "no answer for 10 s"}
         # Then it stops.
         assert world.measured(9).silent.keys() == {"eu", "us"}
+
+
+def test_a_source_that_is_asked_too_late_has_its_time_all_the_same(world: World) -> None:
+    """As where hundreds of probes wait for each other."""
+    world.probe({EU0: 10, US0: 30})
+    eu = world.watches._watches["eu"]
+    eu._due_at = world.clock.seconds + 1
+    assert world.measured(31).silent == {"us": "no answer for 10 s"}
+    eu._began_at = world.clock.seconds
+    assert "eu" not in world.measured(9).silent
+    assert world.measured(0.5).silent == dict.fromkeys(("eu", "us"), "no answer for 10 s")
+    # Its next one is in time.
+    eu._due_at, eu._began_at = world.clock.seconds + 1, world.clock.seconds + 1
+    assert "eu" in world.measured().silent
+
+
+def test_a_source_that_refuses_for_too_long_is_away_between_two_probes_as_well(
+    world: World,
+) -> None:
+    world.probe({EU0: 10, US0: 30})
+    eu = world.watches._watches["eu"]
+    world.clock.seconds += 11
+    eu._fail(OSError("refused"))
+    assert world.measured(0.9).silent["eu"] == "refused"
 
 
 def test_a_source_whose_records_come_is_not_silent_though_it_answers_no_probe(world: World) -> None:

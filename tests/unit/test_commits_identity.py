@@ -87,7 +87,7 @@ def test_a_step_goes_by_the_checkpoint_and_by_what_is_further_than_it(world: Wor
     known = KnownOf(world.observer)
     assert known.now().positions == Positions({SP: 5, OTHER: 15})
     assert (known.now().unclean, known.now().is_empty, known.now().epoch) == (frozenset(), False, 1)
-    world.observer.begin("eu", 1, Positions({SP: 5}))
+    world.observer.begin("eu", 1, Positions({SP: 5}), {}, {"orders"})
     world.observer.positions = world.observer.positions.merged({SP: 9})
     assert known.now().unclean == {SP}
     assert known.now().positions[SP] == 9

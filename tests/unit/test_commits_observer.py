@@ -60,10 +60,14 @@ class Hub:
 
     end: int | None = 0
 
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
     def read(self, topics: Mapping[str, int]) -> HubSnapshot:
         if self.end is None:
             raise ClusterError("the hub does not answer")
-        assert dict(topics) == {"orders": 1}
+        self.asked.append(sorted(topics))
+        assert topics.items() <= {"orders": 1}.items()
         return HubSnapshot(1, {} if self.end < 0 else {HUB0: self.end})
 
 
@@ -499,7 +503,7 @@ def test_partitions_that_are_given_up_are_clean_and_no_later_commit_holds_them(
     assert world.bound(EU1) == 120
     left = world.state.entries[EU1]
     # Another lane reads it from there on.
-    world.observer.begin("eu-2", 2, Positions({EU1: 4}))
+    world.observer.begin("eu-2", 2, Positions({EU1: 4}), {}, {"orders"})
     world.observer.moved(Positions({EU1: 30}))
     moved = world.state.entries[EU1]
     assert moved != left
@@ -592,7 +596,7 @@ def test_beside_another_writer_nothing_is_committed_any_more(world: World) -> No
     assert isinstance(world.observer.conflict, CheckpointConflictError)
     assert world.observer.error == ""
     with pytest.raises(CheckpointConflictError):
-        world.observer.begin("us", 2, Positions({US0: 0}))
+        world.observer.begin("us", 2, Positions({US0: 0}), {}, {"orders"})
     with pytest.raises(CheckpointConflictError):
         world.observer.finish(query, clean=True)
     assert world.read_again().positions == Positions({EU0: 0})
@@ -657,6 +661,46 @@ def test_what_was_decided_before_the_hub_had_lost_something_is_not_begun(world: 
     assert lost(world) == {US0: {0: 60}, EU0: {}}
 
 
+def test_a_lane_that_starts_or_ends_asks_for_the_ends_of_its_own_hub_topics_alone(
+    world: World,
+) -> None:
+    """Hundreds of lanes start one by one: each looks at the whole hub would be their product."""
+    logs = (TopicPartition("logs", 0), TopicPartition("logs", 1))
+    ends, asked = {HUB0: 10, logs[0]: 20}, list[dict[str, int]]()
+
+    def read(topics: Mapping[str, int]) -> HubSnapshot:
+        asked.append(dict(topics))
+        return HubSnapshot(1, {tp: end for tp, end in ends.items() if tp.topic in topics})
+
+    world.observer._read_hub = read
+    counts = {"orders": 1, "logs": 2}
+    identity = world.observer._identity
+    world.observer.update(replace(identity, hub_topics={"orders": 1}))
+    world.begun()
+    # One that has come since, of which a partition does not report its end at first.
+    world.observer.update(replace(identity, hub_topics=counts))
+    world.begun(positions=Positions({EU1: 0}), name="eu-2")
+    ends |= {HUB0: 15, logs[0]: 25, logs[1]: 5}
+    world.begun(positions=Positions({EU2: 0}), name="eu-3")
+    query, number = world.begun(positions=Positions({US0: 0}), name="us")
+    ends |= {HUB0: 17, logs[0]: 27}
+    world.begun(positions=Positions({US1: 0}), name="us-2", into="logs")
+    assert asked == [{"orders": 1}, counts, counts, {"orders": 1}, {"logs": 2}]
+    assert world.state.hub_ends_for([US0]) == {HUB0: 15, logs[0]: 25, logs[1]: 5}
+    assert world.state.hub_ends_for([US1]) == {HUB0: 15, logs[0]: 27, logs[1]: 5}
+    # All of them are bounds of those that have begun before.
+    assert world.state.hub_ends_for([EU0]) == {HUB0: 10}
+    asked.clear()
+    query.tells(task({US0: 3}, snapshot=number))
+    world.observer.finish(query, clean=True)
+    assert asked == [{"orders": 1}]
+    assert world.state.hub_ends_for([US0]) == {HUB0: 17, logs[0]: 27, logs[1]: 5}
+    # And of the whole hub now and then, as others may write there.
+    asked.clear()
+    world.later(observer.READ_SECONDS)
+    assert asked == [counts]
+
+
 def test_a_hub_that_ends_before_it_ended_has_lost_something(world: World) -> None:
     query, number = world.begun(end=100)
     query.tells(task({EU0: 10}, snapshot=number, ends={HUB0: 150}))
@@ -666,7 +710,7 @@ def test_a_hub_that_ends_before_it_ended_has_lost_something(world: World) -> Non
     assert lost(world) == {EU0: {0: 149}}
     # A lane that has begun, and does not run yet, is of before as well.
     world.hub.end = 160
-    number = world.observer.begin("us", 1, Positions({US0: 0}), into={"orders"})
+    number = world.observer.begin("us", 1, Positions({US0: 0}), {}, {"orders"})
     world.connector.cuts = {HUB0: 120}
     world.observer.tick()
     us = Query("us", Positions({US0: 0}))

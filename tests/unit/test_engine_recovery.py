@@ -178,7 +178,7 @@ class World:
 
     def crashed(self, positions: Mapping[SourcePartition, int], end: int = 50) -> None:
         """A lane began here, and has written up to there when it died."""
-        self.observer.begin("eu", 1, Positions(positions))
+        self.observer.begin("eu", 1, Positions(positions), {}, {"orders"})
         self.grows_to(end)
 
     def command(self, *partitions: SourcePartition, **fields: Any) -> Recover:
@@ -246,7 +246,7 @@ def test_a_recovery_that_was_cut_short_or_whose_lane_failed_finds_the_same_again
         assert world.asked[-1][0].ranges == {HUB0: OffsetRange(20, end)}
         assert (world.observer.state.positions[EU0], world.bound(EU0)) == (7, {HUB0: 20})
         older = {sp: hole.ends for sp, hole in world.holes.items()}
-        world.observer.begin("eu", 2, Positions({EU0: 7}), older)
+        world.observer.begin("eu", 2, Positions({EU0: 7}), older, {"orders"})
         assert world.observer.state.unclean == {EU0}
         assert world.skips == {EU0: Skip([(9, 12)])}
 
@@ -283,7 +283,7 @@ def test_the_hub_topic_of_before_a_rename_is_read_as_well(world: World) -> None:
     # The lane wrote to another topic when it died, and to one that is gone by now.
     now = world.logs
     world.logs = {old: OffsetRange(0, 20), TopicPartition("gone", 0): OffsetRange(0, 1)}
-    world.observer.begin("eu", 1, Positions({EU0: 5}))
+    world.observer.begin("eu", 1, Positions({EU0: 5}), {}, {"orders"})
     world.logs = {**now, old: OffsetRange(0, 30)}
     world.found = {EU0: Skip([(5, 9), (11, 12)])}
     world.recover(EU0)

@@ -14,7 +14,7 @@ from aggregator.datapath.hub_ledger import Ends, HubSnapshot, HubTail
 from aggregator.engine.commits.points import Bounded, bounded
 from aggregator.model.errors import CheckpointConflictError, CheckpointError, ClusterError
 from aggregator.model.events import Event, EventSink
-from aggregator.model.values import Positions, SourcePartition
+from aggregator.model.values import Positions, SourcePartition, TopicPartition
 from aggregator.plan.health.suspects import Seen
 from aggregator.plan.positions.hub_losses import LOST, least_cuts, plan_cuts, words_of
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
@@ -242,10 +242,21 @@ class Commits:
             self._maintain_after = time.monotonic() + MAINTENANCE_PAUSE_SECONDS
             self._note_error(f"maintenance: {error}")
 
-    def _snapshot(self) -> HubSnapshot:
-        self._read_at = time.monotonic()
-        known = self._tail.newest.ends
-        read = self._read_hub(self._identity.hub_topics)
+    def _snapshot(self, into: Collection[str] | None = None) -> HubSnapshot:
+        """The hub's ends of now; those alone of topics that a lane writes `into`, where it is one.
+
+        Of the others a known end is a bound as well, and hundreds of lanes may start one by one.
+        """
+        known, topics = self._tail.newest.ends, self._identity.hub_topics
+        if into is not None:
+            topics = {
+                name: count
+                for name, count in topics.items()
+                if name in into or any(TopicPartition(name, it) not in known for it in range(count))
+            }
+        if len(topics) == len(self._identity.hub_topics):
+            self._read_at = time.monotonic()
+        read = self._read_hub(topics)
         if cuts := plan_cuts(known, read.ends):
             self._note_cuts(cuts)
             raise ClusterError(f"hub: {words_of(cuts)}")

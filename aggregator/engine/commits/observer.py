@@ -95,20 +95,21 @@ class Observer(Commits):
         name: str,
         generation: int,
         positions: Positions,
-        older: Mapping[SourcePartition, Ends] | None = None,
-        into: Collection[str] = (),
+        older: Mapping[SourcePartition, Ends] | None,
+        into: Collection[str],
     ) -> int:
         """Commit the start of a lane before its query runs: from here on its end is not clean.
 
         `older` are partitions of which it skips what the hub already holds, with the hub's
-        ends before anything beyond their positions came; the ends of now bound all others. It
-        writes `into` these hub topics. Returns the number of a hub snapshot. Raises CheckpointError
-        when it cannot be written (then the lane must not start), and ClusterError when the hub does
-        not report its end offsets, or has lost something since this was decided.
+        ends before anything beyond their positions came. All others are bounded by the ends of
+        now of the hub topics that it writes `into`, and by the last known ones of other topics.
+        Returns the number of a hub snapshot. Raises CheckpointError when it cannot be written
+        (then the lane must not start), and ClusterError when the hub does not report its end
+        offsets, or has lost something since this was decided.
         """
         with self._lock:
             self._refuse_cuts()
-            now = self._snapshot()
+            now = self._snapshot(into)
             own = {sp: ends for sp, ends in (older or {}).items() if sp in positions}
             parts = bounded(-1, positions, now, own)
             self._commit(*self._checkpoints(name, generation, self._identity, parts))
@@ -218,10 +219,10 @@ class Observer(Commits):
             return
         self._snapshot_if_reported()
 
-    def _snapshot_if_reported(self) -> HubSnapshot:
+    def _snapshot_if_reported(self, into: Collection[str] | None = None) -> HubSnapshot:
         """The hub's ends of now, or the newest that are known while it does not answer."""
         try:
-            return self._snapshot()
+            return self._snapshot(into)
         except ClusterError as error:
             # The older snapshot stays valid; a recovery would only have more to read.
             self._note_error(f"hub end offsets: {error}")
@@ -264,7 +265,8 @@ class Observer(Commits):
         # it is from this lane. Reports of held partitions do not change, so what is reported is
         # what was last written.
         if positions:
-            parts = lane.end(report, positions, self._snapshot_if_reported())
+            now = self._snapshot_if_reported(lane.into)
+            parts = lane.end(report, positions, now)
             self._commit(*self._of(lane, parts))
             self.positions = self.positions.merged(positions)
 

@@ -106,6 +106,11 @@ class LanePoints:
             self._is_said = False
 
     @property
+    def into(self) -> frozenset[str]:
+        """The hub topics that it writes."""
+        return self._begun.into
+
+    @property
     def is_cut_off(self) -> bool:
         """Whether what its tasks report of the hub's ends may be of before that."""
         return bool(self._cuts)

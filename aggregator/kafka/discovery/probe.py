@@ -1,5 +1,6 @@
 """Probes the sources, each in a thread of its own: does it answer, and what do its logs hold?"""
 
+import math
 import time
 from collections.abc import Collection, Mapping
 from contextlib import ExitStack
@@ -57,6 +58,9 @@ class SourceWatch:
         self._clients = ExitStack()
         self._rest = PROBE_SECONDS
         self._seldom_rest = SELDOM_SECONDS
+        self._due_at = math.inf
+        self._began_at: float | None = None
+        """When the probe that is under way began."""
         self.is_seldom = False
         """Whether fetches report what the probes do, so that these come seldom."""
         self.fetched: Mapping[SourcePartition, LogEnd] = {}
@@ -71,20 +75,28 @@ class SourceWatch:
             finish=self._clients.close,
         )
 
-    @property
-    def heard_at(self) -> float:
-        """When the source last answered: with the newest probe, or a part of the one under way."""
-        latest, admin = self.latest, self._admin
+    def heard_at(self, now: float) -> float:
+        """When the source last answered: with the newest probe, or a part of the one under way.
+
+        By how much a probe began late, or is late now, is added: the source did not owe an answer.
+        With many sources, or on a busy machine, the threads of the probes wait for each other.
+        """
+        latest, admin, began = self.latest, self._admin, self._began_at
+        late = max(0.0, (now if began is None else began) - self._due_at)
+        answered_at = latest.answered_at + late
         if latest.failure or admin is None:
-            return latest.answered_at
-        return max(latest.answered_at, admin.answered_at)
+            return answered_at
+        return max(answered_at, admin.answered_at)
 
     def follow(self, partitions: frozenset[SourcePartition]) -> None:
         """Watch these partitions from now on; the first call begins to poll."""
-        self.partitions = partitions
+        had_any, self.partitions = bool(self.partitions), partitions
         if not self._loop.has_begun:
-            self.latest = Watched(answered_at=time.monotonic())
+            self._due_at = time.monotonic()
+            self.latest = Watched(answered_at=self._due_at)
             self._loop.start()
+        elif partitions and not had_any:
+            self.probe_now()
 
     def probe_seldom(self, seldom: bool) -> None:
         """Probe seldom, as fetches report the log ends by now; or often, and at once."""
@@ -97,6 +109,7 @@ class SourceWatch:
 
     def probe_now(self) -> None:
         """Probe at once; never waits."""
+        self._due_at = min(self._due_at, time.monotonic())
         self._loop.wake()
 
     def stop(self) -> None:
@@ -107,20 +120,30 @@ class SourceWatch:
         if self._admin is None:
             # A file that the settings name may be mended: another turn tries it again.
             self._admin = self._clients.enter_context(open_admin(self._config, self.alias))
-        began, worked = time.monotonic(), time.thread_time()
+        self._began_at, worked = time.monotonic(), time.thread_time()
         seen, mark = self._probe(self._admin)
         now, worked = time.monotonic(), time.thread_time() - worked
-        # Of thousands of partitions a probe takes long: half of the time it rests.
-        longest = max(PROBE_SECONDS, self._config.supervision.deadline / 2)
-        self._rest = min(max(PROBE_SECONDS, now - began), longest)
+        # Of thousands of partitions, or beside many sources, it takes long: half of the time it
+        # rests. One that reads nothing is asked only whether it is there.
         self._seldom_rest = min(max(SELDOM_SECONDS, RESTS * worked), MOST_SECONDS)
+        least = PROBE_SECONDS if self.partitions else SELDOM_SECONDS
+        self._rest = min(max(least, now - self._began_at), MOST_SECONDS)
         if mark is not None and mark is not self.latest.mark:
-            mark = replace(mark, more_seconds=max(0.0, self._seldom_rest - SELDOM_SECONDS))
+            rest = max(self._rest, self._seldom_rest)
+            mark = replace(mark, more_seconds=max(0.0, rest - SELDOM_SECONDS))
         self.latest = Watched("", now, seen, True, mark)
+        self._end_turn()
+
+    def _end_turn(self) -> None:
+        rest = self._seldom_rest if self.is_seldom else PROBE_SECONDS
+        # In this order: another thread reads them one by one.
+        self._due_at = time.monotonic() + rest
+        self._began_at = None
 
     def _fail(self, error: Exception) -> None:
         self.latest = replace(self.latest, failure=str(error))
         self._rest = PROBE_SECONDS
+        self._end_turn()
 
     def _probe(self, admin: ClusterAdmin) -> tuple[Seen, Mark | None]:
         # Before anything is sent: a mark is as old as this, however long the answer takes.

@@ -129,7 +129,7 @@ class SourcesWatch:
         """The sources that report no log ends any more."""
         # A source that answers fetches alone reports no ends, unless these do.
         probes = {
-            alias: Probe(now if watch.is_seldom else watch.heard_at, latest[alias].failure)
+            alias: Probe(now if watch.is_seldom else watch.heard_at(now), latest[alias].failure)
             for alias, watch in self._watches.items()
         }
         return sick_sources(probes, self._deadline, now).keys()
@@ -150,7 +150,7 @@ class SourcesWatch:
             failure = latest[alias].failure
             # A probe that was put off until the fetches stopped has its time.
             given = watch.often_since + ANSWER_SECONDS - deadline if watch.often_since else 0.0
-            probes[alias] = Probe(max(watch.heard_at, given), failure)
+            probes[alias] = Probe(max(watch.heard_at(now), given), failure)
             owing = self._logs.sources[alias].late
             late = owing.late(owing.ends, deadline, now)
             if late and now - latest[alias].answered_at > deadline:
