@@ -9,6 +9,7 @@ from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 from pydantic import BaseModel, ValidationError
 
+from aggregator import __version__
 from aggregator.config.api import ApiConfig
 from aggregator.config.schema import Config
 from aggregator.config.values import parse_listen
@@ -27,7 +28,7 @@ Document = TypeVar("Document", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """No running instance answers; why. `is_there`: one runs, and answers nothing yet."""
+    """No running instance answers; why. `is_there`: one runs, and answers nothing that we read."""
 
     reason: str
     is_there: bool = False
@@ -43,6 +44,7 @@ def ask_running(
     url = api_url(config.api)
     if url is None:
         return Absent(f"api.listen is {config.api.listen}, so no instance can be asked")
+    answer: Any = None
     try:
         answer = _get(config.api, Request(url + path))
         name = answer.get("name") if isinstance(answer, dict) else None
@@ -60,7 +62,19 @@ def ask_running(
     except (URLError, OSError):
         return Absent(f"no instance answers on {config.api.listen}")
     except (ValueError, ValidationError):
+        return _unread(config, answer)
+
+
+def _unread(config: Config, answer: Any) -> Absent:
+    """Why an answer is not what was asked for: another server's, or another version's."""
+    version = answer.get("version") if isinstance(answer, dict) else None
+    if version is None or version == __version__ or answer.get("name") != config.name:
         return Absent(f"something else answers on {config.api.listen}")
+    reason = (
+        f"the instance on {config.api.listen} is of version {version}, and this one, "
+        f"{__version__}, does not understand its answer: use that version"
+    )
+    return Absent(reason, is_there=True)
 
 
 def running_status(config: Config) -> Status | Absent:

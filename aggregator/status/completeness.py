@@ -11,7 +11,7 @@ from aggregator.store.checkpoint.rows import to_moment
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
 
 class HeldUp(_Part):

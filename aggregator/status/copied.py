@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class Copied(BaseModel):
     """What was sent of one topic of a source since the start; bytes are of keys and values."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     topic: str
     records: int
@@ -20,7 +20,7 @@ class Copied(BaseModel):
 class DedupStatus(BaseModel):
     """A hub topic that has each event once: what is known of its events."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     hub_topic: str
     by: str

@@ -59,7 +59,7 @@ class PartitionState(StrEnum):
 class Document(BaseModel):
     """Base of the document's parts."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
 
 class PartitionStatus(Document):
@@ -417,7 +417,8 @@ class BackfillStatus(Document):
 class Status(Document):
     """The whole document. A service without a field here has one of its name, by its own type.
 
-    Such a document is read with these types as context: {"services": name -> type}.
+    Such a document is read with these types as context: {"services": name -> type}. As every part
+    it may be of another version: what is unknown here is left out.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -466,12 +467,14 @@ class Status(Document):
     @model_validator(mode="after")
     def _type_others(self, info: ValidationInfo) -> Self:
         kinds = (info.context or {}).get("services", {})
-        for name, part in (others := self.__pydantic_extra__ or {}).items():
+        others = self.__pydantic_extra__ or {}
+        for name, part in list(others.items()):
             if isinstance(part, ServiceStatus):
                 continue
-            if name not in kinds:
-                raise ValueError(f"no service is called {name}")
-            others[name] = kinds[name].model_validate(part)
+            if name in kinds:
+                others[name] = kinds[name].model_validate(part)
+            else:
+                del others[name]
         return self
 
     @property

@@ -30,7 +30,7 @@ class Figure:
 class ServiceStatus(BaseModel):
     """Fields for the JSON; the methods are what people and Prometheus are shown of them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     def lines(self) -> Iterable[str]:
         """Lines of `aggregator status`."""

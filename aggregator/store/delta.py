@@ -18,10 +18,18 @@ from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from pyarrow.dataset import Dataset
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
+from aggregator import __version__
 from aggregator.model.errors import AggregatorError, CheckpointConflictError, CheckpointError
 
 TABLE = "checkpoints"
 """The folder of the checkpoint table under checkpoint.path, where others may lie beside it."""
+
+FORMAT, FORMAT_PROPERTY = 1, "aggregator.format"
+"""Of the tables that this version reads, and the property that names it; 1 where it is absent.
+
+A version raises it, and sets the property, when an older one would misread what it writes. Columns
+that are only added need no other format: an older version leaves them empty.
+"""
 
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """Log checkpoints and cleaning are the business of `maintenance`, not of a commit."""
@@ -76,15 +84,17 @@ def open_delta(
 ) -> DeltaTable | None:
     """A table under `path` at its newest version; none when nothing was ever written there.
 
-    A table that cannot be read, or whose log is damaged or gone, is a CheckpointError. With
-    `may_be_begun` another thread may just write the first commit, whose files are there before the
-    log is: that is no table yet.
+    A table that cannot be read, whose log is damaged or gone, or that a newer version has written
+    in a format of its own, is a CheckpointError. With `may_be_begun` another thread may just write
+    the first commit, whose files are there before the log is: that is no table yet.
     """
     uri = table_uri(path, table)
     check_log(path, table)
     with translated(path, "read", table):
         try:
-            return DeltaTable(uri, storage_options=dict(storage_options or {}))
+            delta = DeltaTable(uri, storage_options=dict(storage_options or {}))
+            check_format(delta, path, table)
+            return delta
         except TableNotFoundError:
             folder = local_path(uri)
             if may_be_begun:
@@ -93,6 +103,17 @@ def open_delta(
                 what = "the folder holds files, but no readable Delta log"
                 raise damaged(path, what, table=table) from None
             return None
+
+
+def check_format(delta: DeltaTable, path: str, table: str = TABLE) -> None:
+    """CheckpointError where a newer version has written a table in a format unknown to this one."""
+    found = delta.metadata().configuration.get(FORMAT_PROPERTY, "1")
+    if not found.isdigit() or int(found) > FORMAT:
+        raise CheckpointError(
+            f"checkpoint.path {path}: {_called(table)} has format {found}, and this is version "
+            f"{__version__}, which reads formats up to {FORMAT}: a newer version has written it, "
+            "so use that one or a later one"
+        )
 
 
 def check_log(path: str, table: str) -> None:

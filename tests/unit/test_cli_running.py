@@ -10,16 +10,25 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from aggregator import __version__
 from aggregator.api.latest_status import StatusHolder
 from aggregator.cli.lag import report_of_lag
 from aggregator.cli.main import app
 from aggregator.cli.render import to_text
 from aggregator.cli.run import report_of_result
-from aggregator.cli.running import Absent, api_url, ask_running, running_status
+from aggregator.cli.running import (
+    Absent,
+    CommandError,
+    api_url,
+    ask_running,
+    command_running,
+    running_status,
+)
 from aggregator.cli.status import report_of_status
 from aggregator.cli.tables import latency_text
 from aggregator.config import load_text
@@ -153,6 +162,43 @@ def test_something_else_on_the_port(
     found = running_status(config_of(stranger(code, body)))
     assert isinstance(found, Absent)
     assert reason in found.reason
+
+
+def test_what_an_instance_of_another_version_says_beside_what_is_known_here_is_left_out(
+    stranger: Callable[[int, str], str],
+) -> None:
+    document: dict[str, Any] = STATUS.model_dump(mode="json")
+    more = {
+        **document,
+        "version": "9",
+        "tides": {"height": 3},
+        "moon": "full",
+        "sources": [{**it, "mood": "good"} for it in document["sources"]],
+    }
+    found = running_status(config_of(stranger(200, json.dumps(more))))
+    assert found == STATUS.model_copy(update={"version": "9"})
+
+
+@pytest.mark.parametrize("changed", [{"phase": "DREAMING"}, {"checkpoint": None}])
+def test_an_instance_of_another_version_that_is_not_understood_is_there(
+    stranger: Callable[[int, str], str], changed: dict[str, Any]
+) -> None:
+    """So nothing is done as if none ran."""
+    document = {**STATUS.model_dump(mode="json"), "version": "9", **changed}
+    config = config_of(stranger(200, json.dumps(document)))
+    found = running_status(config)
+    reason = (
+        f"the instance on {config.api.listen} is of version 9, and this one, {__version__}, does "
+        "not understand its answer: use that version"
+    )
+    assert found == Absent(reason, is_there=True)
+    with pytest.raises(CommandError, match=f"nothing was done: {re.escape(reason)}"):
+        command_running(config, "POST", "/api/reload", Status)
+    # Of the same version it is no answer of ours.
+    document["version"] = __version__
+    found = running_status(config_of(stranger(200, json.dumps(document))))
+    assert isinstance(found, Absent)
+    assert "something else answers" in found.reason
 
 
 def test_nobody_answers() -> None:

@@ -24,6 +24,7 @@ from aggregator.store.checkpoint.start_state import CheckpointState, state_from
 from aggregator.store.delta import (
     NO_HOOKS,
     at_known_version,
+    check_format,
     dataset,
     highest,
     last_commit,
@@ -137,6 +138,7 @@ class CheckpointTable:
         if self._state is None or not self._epoch:
             with translated(self.path, "read"):
                 self.delta.update_incremental()
+                check_format(self.delta, self.path)
                 self._state = state_from(self._rows_since_full())
         return self._state
 
@@ -264,6 +266,8 @@ class CheckpointTable:
                     self.delta,
                     rows,
                     mode="append",
+                    # For columns that another version has, which this one leaves empty.
+                    schema_mode="merge",
                     commit_properties=at_known_version(
                         seq=str(after.seq),
                         epoch=str(after.epoch),
