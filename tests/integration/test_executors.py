@@ -18,7 +18,7 @@ from aggregator.extras.embedded.cluster import EmbeddedCluster
 from aggregator.extras.embedded.spark_master import HOST
 from aggregator.extras.embedded.topics import create_topic
 from aggregator.model.failpoint import VARIABLE
-from support.application import Application, application
+from support.application import SHORT_BATCHES, Application, application
 from support.archived import executors
 from support.java_options import QUICK_START
 from support.java_tests import SOURCES, compile_tests
@@ -30,6 +30,8 @@ from support.workers import Workers, spark_workers
 
 PARTITIONS = 4
 MORE = 1_500
+PRODUCER = "Instantiated an idempotent producer"
+"""What a task that is new in an executor logs there."""
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +131,33 @@ def test_executors_and_driver_die_by_turns_and_each_record_arrives_once_and_in_o
         (hub.bootstrap_servers, unique),
         at_least=3 * MORE,
     )
+
+
+@pytest.mark.timeout(600)
+def test_tasks_stay_in_their_executors_from_batch_to_batch(
+    workers: Workers,
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    """In another one each batch would begin with new clients, and maybe in a JVM just started."""
+    clusters = {"eu": source_a, "us": source_b}
+    for cluster in clusters.values():
+        create_topic(cluster.bootstrap_servers, unique, partitions=3)
+    sources = {alias: source(cluster, unique) for alias, cluster in clusters.items()}
+    config = on(workers.url, hub, tmp_path / "state", sources)
+    with (
+        load(list(clusters.values()), unique),
+        application(config, tmp_path / "app", program=SHORT_BATCHES) as running,
+    ):
+        copied_more(running, hub, unique)
+        ended = workers.logged("Finished task")
+        producers = workers.logged(PRODUCER)
+        wait_for(lambda: workers.logged("Finished task") >= ended + 8, "eight more ends of batches")
+        assert workers.logged(PRODUCER) == producers
+        assert running.alive, running.text
 
 
 @pytest.mark.timeout(600)

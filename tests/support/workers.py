@@ -23,6 +23,7 @@ class Workers:
     """The workers of a running master."""
 
     master: SparkMaster
+    folder: Path
 
     @property
     def url(self) -> str:
@@ -38,6 +39,11 @@ class Workers:
         found = [it for it in processes() if it.parent in parents and EXECUTOR in it.command]
         newest = max(map(_application, found), default="")
         return sorted(it.pid for it in found if _application(it) == newest)
+
+    def logged(self, words: str) -> int:
+        """How often the executors of all applications have logged this."""
+        logs = self.folder.glob("work-*/app-*/*/stderr")
+        return sum(it.read_text("utf-8", "replace").count(words) for it in logs)
 
     def kill_executor(self) -> int:
         """kill -9 of the oldest of them that reads or writes; its process id.
@@ -71,4 +77,4 @@ def _application(executor: Process) -> str:
 def spark_workers(folder: Path, count: int = 2, cores: int = 8) -> Iterator[Workers]:
     """A master and so many workers of so many cores, which end with the block."""
     with spark_master(folder, count, WorkerSize(cores), QUICK_START) as made:
-        yield Workers(made)
+        yield Workers(made, folder)

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Arrays;
 import java.util.Map;
+import org.apache.spark.scheduler.TaskLocation;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
@@ -61,9 +62,13 @@ final class ReadingStream implements MicroBatchStream, SupportsRealTimeMode {
         implements InputPartition {
         private static final long serialVersionUID = 1L;
 
+        /** Where the task of the batch before is: elsewhere its clients would be made once more. */
         @Override
         public String[] preferredLocations() {
-            return executor.isEmpty() ? new String[0] : new String[] {executor};
+            // Without a host: another executor there is no better than any.
+            return executor.isEmpty()
+                ? new String[0]
+                : new String[] {TaskLocation.apply("", executor).toString()};
         }
 
         @Override
