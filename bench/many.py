@@ -217,6 +217,8 @@ def measure(scale: Scale, say: Say, keep: Path | None) -> Found:
         stack.enter_context(_steady(world.first))
         with _running(world) as child:
             started = _first_start(world, child, say)
+            # What was begun by then, such as the first commits of all lanes, is over.
+            let_work(child, IDLE_SECONDS)
             idle = _cost(child, IDLE_SECONDS)
             say(f"idle: {idle}")
             sent, loaded = _loaded(world, child)

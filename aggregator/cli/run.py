@@ -5,6 +5,7 @@ What is logged is also kept: history and events are stored beside the run.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,13 +37,14 @@ from aggregator.status.schema import Phase, Status
 
 if TYPE_CHECKING:
     from aggregator.engine.application import RunResult
-    from aggregator.status.view import View
-if TYPE_CHECKING:
     from aggregator.features.timeline.recorder import Recorder
     from aggregator.status.view import View
 
-
 Log = Callable[..., None]
+
+COLLECT_EVERY = 50_000
+"""New objects after which Python looks for garbage. A request for thousands of partitions makes
+several for each of them, and by Python's own 700 most of its time goes into that."""
 
 
 class Record:
@@ -156,6 +158,7 @@ def run_config(
     if how.standby and (how.take_over or how.until_caught_up):
         other = "--take-over" if how.take_over else "--until-caught-up"
         raise typer.BadParameter(f"it excludes {other}", param_hint="--standby")
+    gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])
     control = Control(read({}), read, only_backfills=only_backfills)
     log = event_log(call.masked, level=control.log_level)
     for warning in warnings(control.config):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +17,7 @@ from aggregator.kafka.discovery.hub_logs import (
     complete_logs,
     later_logs,
     patient_topics,
+    read_snapshot,
     whole_logs,
 )
 from aggregator.model.errors import ClusterError
@@ -50,6 +52,13 @@ def logs(timeout: float, *answers: PartitionOffsets) -> dict[TopicPartition, Off
 
 def test_a_partition_whose_leader_is_not_ready_is_asked_for_again() -> None:
     assert logs(30.0, NOT_YET, NOT_YET, ALL) == dict(ALL.ranges)
+
+
+def test_a_snapshot_asks_where_logs_end_and_for_nothing_else() -> None:
+    """For thousands of partitions each question takes seconds of Python's time."""
+    hub: Any = SimpleNamespace(log_ends=lambda wanted, _: {tp: 3 for tp in wanted if tp == FIRST})
+    found = read_snapshot(hub, {"orders": 2}, 1.0)
+    assert found.ends == {FIRST: 3}
 
 
 def test_one_that_never_tells_is_an_error_that_names_it() -> None:

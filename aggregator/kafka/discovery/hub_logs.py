@@ -238,7 +238,7 @@ def _reported_ends(
     hub: ClusterAdmin, topics: Mapping[str, int], timeout: float
 ) -> dict[TopicPartition, int]:
     partitions = _partitions_of(topics)
-    return _ends(hub.offsets(partitions, timeout).ranges) if partitions else {}
+    return hub.log_ends(partitions, timeout) if partitions else {}
 
 
 def _logs_of(

@@ -124,10 +124,11 @@ class SourceWatch:
         seen, mark = self._probe(self._admin)
         now, worked = time.monotonic(), time.thread_time() - worked
         # Of thousands of partitions, or beside many sources, it takes long: half of the time it
-        # rests. One that reads nothing is asked only whether it is there.
+        # rests. One that reads nothing is asked whether it is there, and names all its topics.
         self._seldom_rest = min(max(SELDOM_SECONDS, RESTS * worked), MOST_SECONDS)
-        least = PROBE_SECONDS if self.partitions else SELDOM_SECONDS
-        self._rest = min(max(least, now - self._began_at), MOST_SECONDS)
+        took = now - self._began_at
+        rest = max(PROBE_SECONDS, took) if self.partitions else max(SELDOM_SECONDS, RESTS * took)
+        self._rest = min(rest, MOST_SECONDS)
         if mark is not None and mark is not self.latest.mark:
             rest = max(self._rest, self._seldom_rest)
             mark = replace(mark, more_seconds=max(0.0, rest - SELDOM_SECONDS))
