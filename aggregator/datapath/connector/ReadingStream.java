@@ -66,9 +66,8 @@ final class ReadingStream implements MicroBatchStream, SupportsRealTimeMode {
         @Override
         public String[] preferredLocations() {
             // Without a host: another executor there is no better than any.
-            return executor.isEmpty()
-                ? new String[0]
-                : new String[] {TaskLocation.apply("", executor).toString()};
+            return executor.isEmpty() ? new String[0]
+                                      : new String[] {TaskLocation.apply("", executor).toString()};
         }
 
         @Override
