@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,9 @@ from confluent_kafka.admin import (
     TopicMetadata,
 )
 
+from aggregator.config import load_text
+from aggregator.kafka.admin import open_admin
+from aggregator.kafka.admin.admin import LEAST_SECONDS
 from aggregator.kafka.admin.client_errors import code_of, error_within
 from aggregator.kafka.admin.offsets import (
     brokers_away,
@@ -32,6 +36,11 @@ from aggregator.model.values import OffsetRange, TopicPartition
 
 ONE, TWO, THREE = (TopicPartition("orders", each) for each in range(3))
 ELSEWHERE = TopicPartition("bills", 0)
+SETS = (
+    "hub.bootstrap_servers=127.0.0.1:9",
+    "sources.eu.bootstrap_servers=127.0.0.1:10",
+    "sources.eu.topics.include=orders",
+)
 REFUSED = KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION, "not the leader"))
 DOWN = KafkaError(KafkaError._TRANSPORT)
 
@@ -173,3 +182,35 @@ def test_a_time_after_the_last_record_is_the_end_of_the_log() -> None:
 def test_the_oldest_record_of_a_topic_is_that_of_any_partition() -> None:
     answers = {ONE: at(0, 2000), TWO: at(5, 1000), THREE: at(-1), ELSEWHERE: REFUSED}
     assert oldest_of(answers) == {"orders": 1000}
+
+
+@pytest.mark.parametrize(("timeout", "given"), [(0.01, LEAST_SECONDS), (30.0, 30.0)])
+def test_a_question_for_offsets_never_has_so_little_time_that_it_ends_the_process(
+    monkeypatch: pytest.MonkeyPatch, timeout: float, given: float
+) -> None:
+    """However little of it is left to wait for the answer."""
+    asked: list[float] = []
+
+    class Client:
+        def close(self) -> None:
+            pass
+
+        def poll(self, seconds: float) -> None:
+            pass
+
+        def leaders(self) -> Any:
+            return leaders_of(cluster({0: 1}))
+
+        def list_offsets(self, wanted: Any, *, request_timeout: float, **_: Any) -> Any:
+            asked.append(request_timeout)
+            answers = {tp: Future[Any]() for tp in wanted}
+            for each in answers.values():
+                each.set_result(at(7))
+            return answers
+
+    with open_admin(load_text("", SETS), "eu") as admin:
+        admin.client.close()
+        monkeypatch.setattr(admin, "client", Client())
+        assert admin.log_ends([ONE], timeout) == {ONE: 7}
+    assert asked == [pytest.approx(given, abs=1.0)]
+    assert asked[0] >= min(given, LEAST_SECONDS)

@@ -57,6 +57,13 @@ from aggregator.model.values import ClusterFacts, TopicPartition
 KNOCK_SECONDS = 1.0
 """To see whether a broker answers at all. One that does not within that leads nothing."""
 
+LEAST_SECONDS = 2.0
+"""A question for offsets has this long at least, whatever time is left to wait for its answer.
+
+librdkafka (2.16.0) ends the whole process when the timeout comes while the question is still being
+put (docs/results/2026-11-23-list-offsets.md): with 10 ms that took seconds.
+"""
+
 PATIENCE_SECONDS = 1.0
 """After this long without all answers it is looked at whether a leader answers anything at all."""
 
@@ -415,7 +422,7 @@ class ClusterAdmin(Calls):
                 futures = self.client.list_offsets(
                     {ClientPartition(tp.topic, tp.partition): spec for tp in part},
                     isolation_level=isolation or self._isolation,
-                    request_timeout=_left(end),
+                    request_timeout=max(LEAST_SECONDS, _left(end)),
                 )
                 own = {TopicPartition(tp.topic, tp.partition): it for tp, it in futures.items()}
                 asked.append(own)
