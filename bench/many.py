@@ -278,6 +278,8 @@ def _producing(
     """`records` of them every `seconds`, while the block runs; the list has their number."""
     stop, sent = threading.Event(), [0]
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 0})
+    # Otherwise it asks for each topic, and all before it, as its first record comes.
+    producer.list_topics(timeout=60)
 
     def work() -> None:
         due = time.monotonic()
