@@ -322,7 +322,7 @@ class Engine:
 
     def _progress(self, *, last: bool = False) -> EngineProgress:
         """How far it is now, for the services."""
-        known = self._known.now().remembered
+        known = self._known.remembered()
         return EngineProgress(
             state=self.state,
             logs=known.logs,

@@ -93,6 +93,18 @@ def test_a_step_goes_by_the_checkpoint_and_by_what_is_further_than_it(world: Wor
     assert known.now().positions[SP] == 9
 
 
+def test_what_is_asked_for_each_second_leaves_the_hubs_ends_of_all_lanes_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = KnownOf(world.observer)
+    world.observer.begin("eu", 1, Positions({SP: 5}), {}, {"orders"})
+    world.observer.positions = world.observer.positions.merged({SP: 9})
+    expected = known.now().remembered
+    monkeypatch.setattr(CheckpointState, "furthest_hub_ends", None)
+    assert KnownOf(world.observer).remembered() == expected
+    assert expected.positions[SP] == 9
+
+
 def test_log_ends_of_a_log_that_is_not_the_one_that_is_read_are_left_out(world: World) -> None:
     ends, state = {SP: 12, OTHER: 25}, world.observer.state
     assert own_ends(state, {"eu": Seen(1.0, "E", {"orders": "T"}, ends)}) == ends

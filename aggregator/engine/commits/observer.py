@@ -23,6 +23,7 @@ from aggregator.model.loop import FOREVER, Loop
 from aggregator.model.values import Positions, SourcePartition
 from aggregator.plan.lifecycle.inputs import Known
 from aggregator.plan.positions.hub_losses import least_cuts
+from aggregator.plan.positions.start import Remembered
 from aggregator.status.figures import Figures
 from aggregator.status.view import LaneProgress
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
@@ -304,6 +305,7 @@ class KnownOf:
         self._observer = observer
         self._state: CheckpointState | None = None
         self._known = Known()
+        self._remembered: tuple[CheckpointState | None, Remembered] = (None, Remembered())
 
     def now(self) -> Known:
         """The same, with the newest positions of what runs."""
@@ -311,5 +313,14 @@ class KnownOf:
         if state is not self._state:
             self._state = state
             self._known = known_of(state)
-        positions = self._observer.positions
-        return replace(self._known, remembered=replace(self._known.remembered, positions=positions))
+        return replace(self._known, remembered=self.remembered())
+
+    def remembered(self) -> Remembered:
+        """Of it what is known of each partition: for each second, as all of it is much more.
+
+        With many lanes it has all ends of the hub for each of them.
+        """
+        state = self._observer.state
+        if self._remembered[0] is not state:
+            self._remembered = (state, state.remembered())
+        return replace(self._remembered[1], positions=self._observer.positions)
