@@ -40,7 +40,7 @@ def cut_id(hub_id: str, cuts: Mapping[int, int]) -> str:
 
 def is_lost(hub_id: str) -> bool:
     """Whether it says, in place of a hub topic's id, that records are lost."""
-    return hub_id.split(" ", 1)[0] == LOST
+    return hub_id.startswith(LOST) and hub_id.split(" ", 1)[0] == LOST
 
 
 def id_before(hub_id: str) -> str:

@@ -165,11 +165,17 @@ class CheckpointState:
         ends: dict[TopicPartition, int] = {}
         ids = self.hub_ids
         for snapshot in snapshots.values():
-            for tp, end in snapshot.hub_ends.items() if not snapshot.by_hand else ():
-                own = snapshot.topic_ids.get(tp.topic, "")
-                # Of a topic that was created again, or has lost records, it says nothing.
-                if not own or (not is_lost(own) and own == ids.get(tp.topic, own)):
-                    ends[tp] = max(end, ends.get(tp, 0))
+            if snapshot.by_hand:
+                continue
+            # Of a topic that was created again, or has lost records, it says nothing.
+            no_more = {
+                name
+                for name, own in snapshot.topic_ids.items()
+                if own and (own != ids.get(name, own) or is_lost(own))
+            }
+            for tp, end in snapshot.hub_ends.items():
+                if end > ends.get(tp, -1) and tp.topic not in no_more:
+                    ends[tp] = end
         return ends
 
     def ends_by_hand(self) -> dict[SourcePartition, Mapping[TopicPartition, int]]:
