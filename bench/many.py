@@ -404,9 +404,10 @@ def _loaded(world: World, child: GuardedProcess) -> tuple[int, Cost]:
         counts = []
         brokers = world.by_broker()
         for servers, topics in brokers.items():
-            records = max(1, round(world.scale.rate / len(brokers) * TICK_SECONDS))
+            rate = world.scale.rate / len(brokers)
+            records = max(1, round(rate * TICK_SECONDS))
             turns = itertools.cycle(topics)
-            counts.append(stack.enter_context(_producing(servers, turns, TICK_SECONDS, records)))
+            counts.append(stack.enter_context(_producing(servers, turns, records / rate, records)))
         let_work(child, LOAD_SECONDS / 4)
         before = sum(it[0] for it in counts)
         cost = _cost(child, LOAD_SECONDS)
