@@ -6,7 +6,7 @@ outlive the driver, as they do where people have a Spark cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,13 @@ def on(master: str, hub: EmbeddedCluster, state: Path, sources: Any, **conf: str
     )
 
 
+def with_topic(clusters: Mapping[str, EmbeddedCluster], topic: str) -> dict[str, Any]:
+    """Create a topic in each of them; the sources of a config that take it."""
+    for cluster in clusters.values():
+        create_topic(cluster.bootstrap_servers, topic, partitions=3)
+    return {alias: source(cluster, topic) for alias, cluster in clusters.items()}
+
+
 def wrong_by(hours: int, classes: Path) -> dict[str, str]:
     """Spark settings for executors whose clocks are so far ahead."""
     compile_tests([SOURCES / "skewed" / "SystemClock.java"], classes)
@@ -93,9 +100,7 @@ def test_executors_and_driver_die_by_turns_and_each_record_arrives_once_and_in_o
     unique: str,
 ) -> None:
     clusters = {"eu": source_a, "us": source_b}
-    for cluster in clusters.values():
-        create_topic(cluster.bootstrap_servers, unique, partitions=3)
-    sources = {alias: source(cluster, unique) for alias, cluster in clusters.items()}
+    sources = with_topic(clusters, unique)
     state = tmp_path / "state"
     config = on(workers.url, hub, state, sources)
     dying = on(
@@ -144,9 +149,7 @@ def test_tasks_stay_in_their_executors_from_batch_to_batch(
 ) -> None:
     """In another one each batch would begin with new clients, and maybe in a JVM just started."""
     clusters = {"eu": source_a, "us": source_b}
-    for cluster in clusters.values():
-        create_topic(cluster.bootstrap_servers, unique, partitions=3)
-    sources = {alias: source(cluster, unique) for alias, cluster in clusters.items()}
+    sources = with_topic(clusters, unique)
     config = on(workers.url, hub, tmp_path / "state", sources)
     with (
         load(list(clusters.values()), unique),
