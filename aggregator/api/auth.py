@@ -3,9 +3,8 @@
 import base64
 import hmac
 import ipaddress
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi.responses import JSONResponse
@@ -17,6 +16,7 @@ from aggregator.config.values import parse_listen
 from aggregator.model.errors import EXIT_CONFIG, EXIT_OTHER
 
 RIGHT = "aggregator.right"
+"""Where the scope of a request has what its caller may do."""
 OPEN_PATHS = ("/health", "/alive")
 """What load balancers and containers ask, which have no token; it answers only what they need."""
 PAGES = "/ui"
@@ -112,16 +112,6 @@ def right_of(api: ApiConfig, authorization: str) -> Right | None:
         # Where there is no write token, any user of this machine may write.
         return Right.PLACE if api.write_token is None else Right.READ
     return None
-
-
-def may_change(scope: MutableMapping[str, Any]) -> bool:
-    """Whether the caller may change things, wherever it is."""
-    return scope.get(RIGHT) is Right.WRITE
-
-
-def must_not_change(scope: MutableMapping[str, Any]) -> bool:
-    """Whether the caller may only read, wherever it is."""
-    return scope.get(RIGHT) is Right.READ
 
 
 def is_loopback(host: str) -> bool:

@@ -46,8 +46,7 @@ class Connectors:
     def __init__(self, control: Control, holder: StatusHolder) -> None:
         self._control = control
         self._holder = holder
-        place = control.config.checkpoint
-        self._table = ConnectorTable(StateStore.of(place))
+        self._table = ConnectorTable(StateStore.of(control.config.checkpoint))
         self._lock = threading.Lock()
         self._changes: dict[str, Change] | None = None
         self._opened = 0

@@ -1,6 +1,6 @@
 """Our own calls that only read: gaps, quarantine, checkpoints, recovery, topics, lanes, audits."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -8,12 +8,12 @@ from fastapi import APIRouter, Query
 from aggregator.api.incidents import Incidents
 from aggregator.api.instance import Here
 from aggregator.api.permissions import CallerError
+from aggregator.api.timeline import moment
 from aggregator.features.dedup.duplicates import DroppedReport
 from aggregator.features.peek.read_topic import ReadFrom
 from aggregator.features.peek.topic_report import TopicLook
 from aggregator.features.quarantine.ledger import Filter
 from aggregator.features.quarantine.quarantined import QuarantineReport
-from aggregator.features.timeline.minutes import moment_of
 from aggregator.features.timeline.timeline_report import EventRow
 from aggregator.features.verify.audit_process import AuditRun
 from aggregator.features.verify.past_audits import AuditsReport
@@ -105,10 +105,7 @@ def dedup(
     limit: Limit = 200,
 ) -> DroppedReport:
     """Records that dedup has dropped, and what became of each."""
-    try:
-        begin = moment_of(since, datetime.now(UTC))
-    except ValueError as error:
-        raise CallerError(400, str(error)) from error
+    begin = moment(since)
     return here.desk.dropped(Filter(source, topic), begin, retried=retried, limit=limit)
 
 
@@ -202,9 +199,5 @@ def look(
     if offset is not None:
         start = ReadFrom(offset=offset)
     elif at is not None:
-        try:
-            begin = moment_of(at, datetime.now(UTC))
-        except ValueError as error:
-            raise CallerError(400, str(error)) from error
-        start = ReadFrom(at_ms=max(0, int(begin.timestamp() * 1000)))
+        start = ReadFrom(at_ms=max(0, int(moment(at).timestamp() * 1000)))
     return here.desk.look(here.status(), source, topic, records, partition=partition, start=start)

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from fastapi import Request
 
-from aggregator.api.auth import is_loopback, may_change, must_not_change
+from aggregator.api.auth import RIGHT, Right, is_loopback
 from aggregator.config.api import ApiConfig
 from aggregator.config.values import parse_listen
 from aggregator.model.errors import EXIT_CONFIG, AggregatorError
@@ -117,9 +117,10 @@ def check_caller(request: Request, api: ApiConfig) -> None:
     site = request.headers.get("sec-fetch-site", SITES[0])
     if site not in SITES or (origin is not None and _split(origin).netloc != host):
         raise CallerError(403, f"the request comes from a page of another site: {origin or site}")
-    if may_change(request.scope):
+    right = request.scope.get(RIGHT)
+    if right is Right.WRITE:
         return
-    if must_not_change(request.scope):
+    if right is Right.READ:
         raise CallerError(403, "this token may read; to change anything show api.write_token")
     own = str((request.scope.get("server") or ("",))[0])
     client = request.client.host if request.client is not None else ""

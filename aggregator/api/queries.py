@@ -70,8 +70,7 @@ class Desk:
         self._read_in = control.opened
         self._quarantine = threading.Lock()
         self._looks = threading.BoundedSemaphore(LOOKS)
-        place = control.config.checkpoint
-        self._audits = PastAudits(StateStore.of(place))
+        self._audits = PastAudits(StateStore.of(control.config.checkpoint))
 
     def gaps(
         self, source: str | None, topic: str | None, *, only_open: bool, limit: int
@@ -217,8 +216,7 @@ class Desk:
         return found, tuple(failing)
 
     def _gaps(self) -> GapTable:
-        place = self._control.config.checkpoint
-        return GapTable(StateStore.of(place))
+        return GapTable(StateStore.of(self._control.config.checkpoint))
 
     def _known(self, wanted: Filter, *, retried: bool, limit: int) -> QuarantineReport:
         found = list(self._ledger.select(wanted, retried=retried))

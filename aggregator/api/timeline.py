@@ -46,7 +46,7 @@ def history(
         raise CallerError(400, str(error)) from error
     if 0 < step_seconds < LEAST_STEP_SECONDS:
         raise CallerError(400, f"step is shorter than {LEAST_STEP_SECONDS:g} s")
-    begin, end = _span(since, until)
+    begin, end = moment(since), moment(until)
     return read_history(
         here.control.config, begin, end, source=source, topic=topic, step_seconds=step_seconds
     )
@@ -63,7 +63,7 @@ def events(
     limit: Annotated[int, Query(ge=1, le=ROWS, description="the newest of them")] = 200,
 ) -> EventsReport:
     """What happened, the oldest first; those that no table holds yet as well."""
-    begin, end = _span(since, until)
+    begin, end = moment(since), moment(until)
     return read_events(
         here.control.config,
         begin,
@@ -94,11 +94,8 @@ def event_messages(feed: Feed) -> Callable[[int], list[Message]]:
     ]
 
 
-def _span(since: str, until: str) -> tuple[datetime, datetime]:
-    return _moment(since), _moment(until)
-
-
-def _moment(text: str) -> datetime:
+def moment(text: str) -> datetime:
+    """A moment of a request: a duration ago, or an ISO time. CallerError for what is none."""
     try:
         return moment_of(text, datetime.now(UTC))
     except ValueError as error:

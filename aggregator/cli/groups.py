@@ -9,12 +9,7 @@ import typer
 from aggregator.cli.command import Call, Group, command
 from aggregator.cli.options import DryRun, SourceOption, Timeout, duration
 from aggregator.cli.render import Report, Table, named, report, table
-from aggregator.features.groups.cutover import (
-    Move,
-    Outcome,
-    cut_over_groups,
-    translate_groups,
-)
+from aggregator.features.groups.cutover import Outcome, translate_groups
 from aggregator.features.groups.group_report import GroupReport, GroupsReport, list_groups
 from aggregator.features.groups.hub_offsets import ApplyRules
 from aggregator.model.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
@@ -54,7 +49,7 @@ def translate(call: Call, groups: GroupNames, how: GroupOptions) -> Report:
     A consumer that continues there misses nothing. It is the plan of `groups apply`: with the same
     exit code, 4 when not all of it would be written.
     """
-    return _done(call, translate_groups, groups, how, dry_run=True)
+    return _done(call, groups, how, dry_run=True)
 
 
 @command()
@@ -64,7 +59,7 @@ def apply(call: Call, groups: GroupNames, how: GroupOptions, dry_run: DryRun = F
     Not while one has active members at the hub, and never back, unless --allow-backwards is given.
     What is not written is shown with the reason, and the command ends with 4.
     """
-    return _done(call, translate_groups, groups, how, dry_run=dry_run)
+    return _done(call, groups, how, dry_run=dry_run)
 
 
 @command()
@@ -75,15 +70,17 @@ def cutover(call: Call, groups: GroupNames, how: GroupOptions, dry_run: DryRun =
     until all is copied that the logs held then. Then it does what `groups apply` does, and shows
     what to start where. The aggregation has to run. Done twice, it changes nothing.
     """
-    return _done(call, cut_over_groups, groups, how, dry_run=dry_run)
+    return _done(call, groups, how, dry_run=dry_run, cut_over=True)
 
 
 def _done(
-    call: Call, move: Move, groups: Sequence[str], how: GroupOptions, *, dry_run: bool
+    call: Call, groups: Sequence[str], how: GroupOptions, *, dry_run: bool, cut_over: bool = False
 ) -> Report:
     rules = ApplyRules(dry_run=dry_run, allow_backwards=how.allow_backwards)
     config, seconds = call.config, duration("--timeout", how.timeout)
-    outcomes = move(config, groups, how.source, rules, seconds, call.progress())
+    outcomes = translate_groups(
+        config, groups, how.source, rules, seconds, call.progress(), cut_over=cut_over
+    )
     return report_of_outcomes(outcomes)
 
 

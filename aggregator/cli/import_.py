@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from aggregator.cli.command import Call, command
-from aggregator.cli.config import ConfigOutput
+from aggregator.cli.config import ConfigOutput, Form
 from aggregator.cli.render import Output, Report, Table, to_json
 from aggregator.cli.set_positions import report_of_moves
 from aggregator.extras.importers.import_report import document_of
@@ -42,7 +42,6 @@ Aliases = Annotated[
     list[str] | None,
     typer.Option("--alias", metavar="NAME", help="The name of a source, in their order."),
 ]
-Form = Annotated[ConfigOutput, typer.Option("-o", "--output", help="YAML, or JSON for programs.")]
 
 
 def _version(text: str) -> Version:

@@ -9,6 +9,7 @@ from aggregator.cli.command import Call, command
 from aggregator.cli.options import duration
 from aggregator.cli.render import Report, Table
 from aggregator.config.values import parse_size
+from aggregator.model.alike import made_of
 from aggregator.plan.sizing import FREE_PART, Sizing, Workload, size_of
 from aggregator.status.percentiles import size_text
 
@@ -64,14 +65,11 @@ def size(_call: Call, load: LoadOptions) -> Report:
     within = duration("--within", load.within)
     if not within:
         raise typer.BadParameter("--within is 0s: nothing is copied in no time")
-    workload = Workload(
-        records=load.records,
+    workload = made_of(
+        Workload,
+        load,
         size=_bytes(load.size),
-        ratio=load.ratio,
-        sources=load.sources,
         partitions=max(load.partitions, load.sources),
-        brokers=load.brokers,
-        hub_brokers=load.hub_brokers,
         round_trip=duration("--round-trip", load.round_trip),
         catch_up=1 + duration("--outage", load.outage) / within,
     )
@@ -84,7 +82,8 @@ def report_of_sizing(load: Workload, found: Sizing) -> Report:
         ("cores for live records", f"{found.live_cores:g}"),
         (f"cores at {load.catch_up:g} times the rate", f"{found.catch_up_cores:g}"),
         (f"cores of the machine, {FREE_PART:.0%} of them free", f"{found.cores}"),
-        ("heap (spark.driver.memory)", f"{_gib(found.heap)}g"),
+        # In whole GiB, rounded up.
+        ("heap (spark.driver.memory)", f"{-(-found.heap // 2**30)}g"),
         ("memory of the machine", size_text(found.memory)),
         ("tasks of a source", f"{found.tasks}"),
         ("connections", f"{found.connections:,}"),
@@ -99,11 +98,6 @@ def report_of_sizing(load: Workload, found: Sizing) -> Report:
         )
     data = {"workload": asdict(load), "sizing": asdict(found)}
     return Report(data, (Table("What it needs", ("what", "is"), rows, frozenset({"is"})), *notes))
-
-
-def _gib(heap: int) -> int:
-    """Whole GiB of a heap, rounded up."""
-    return -(-heap // 2**30)
 
 
 def _bytes(text: str) -> int:

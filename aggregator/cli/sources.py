@@ -16,22 +16,9 @@ from aggregator.model.errors import ConfigError
 from aggregator.status.schema import Status
 
 
-@command()
-def sources(call: Call) -> Report:
-    """List the sources; add, change, restart and remove one while the others flow.
-
-    What is added or removed is kept beside the checkpoint, and holds over restarts.
-    """
-    return _listed(call)
-
-
 @command(name="list")
 def list_sources(call: Call) -> Report:
     """List the sources, as without a subcommand."""
-    return _listed(call)
-
-
-def _listed(call: Call) -> Report:
     aggregation = call.aggregation
     found = aggregation.ask("/api/status", Status, lambda absent: absent)
     changes = aggregation.changes().values()
@@ -146,5 +133,5 @@ GROUP = Group(
         "aggregator sources remove us",
         "aggregator sources reset us",
     ),
-    alone=sources,
+    alone=list_sources,
 )

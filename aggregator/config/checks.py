@@ -228,13 +228,15 @@ def _setting_warnings(path: str, settings: Mapping[str, str]) -> Iterator[str]:
         role = "consumer"
     elif path.endswith(".producer"):
         role = "producer"
+    # The Java clients of a source or of the hub: admin clients are librdkafka's.
+    java: set[Role] = {"consumer"} if path.startswith("sources.") else {"producer", "consumer"}
     for name, value in settings.items():
         at = f"{path}.{name}"
         if name not in READERS:
             yield f"{at}: unknown to Kafka's clients, passed on for a plugin to read"
         elif why := NO_EFFECT.get(name):
             yield f"{at}: has no effect: {why}; take it out"
-        elif role is None and READERS[name].isdisjoint(_readers(path)):
+        elif role is None and READERS[name].isdisjoint(java):
             who = "a source" if path.startswith("sources.") else "the hub"
             yield f"{at}: no client of {who} reads this, so it has no effect; take it out"
         elif role is not None and role not in READERS[name]:
@@ -250,11 +252,6 @@ def _setting_warnings(path: str, settings: Mapping[str, str]) -> Iterator[str]:
     mechanism = settings.get("sasl.mechanism", "").upper()
     if settings.get("security.protocol", "").upper() == "SASL_PLAINTEXT" and mechanism == "PLAIN":
         yield f"{path}.security.protocol: the password travels unencrypted; use SASL_SSL"
-
-
-def _readers(path: str) -> frozenset[Role]:
-    """The Java clients of the hub or of a source; admin clients are librdkafka's."""
-    return frozenset(("consumer",) if path.startswith("sources.") else ("producer", "consumer"))
 
 
 def _source_problems(path: str, source: Any, hub: frozenset[str]) -> Iterator[Problem]:
@@ -336,12 +333,10 @@ def _heartbeats_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
     """
     topics = map_at(tree, "topics")
     ours = f"hub topic {HEARTBEATS_TOPIC} is that of the heartbeats"
-    quarantine = str(topics.get("quarantine", "")).replace("${name}", str(tree.get("name", "")))
-    duplicates = str(topics.get("duplicates", "")).replace("${name}", str(tree.get("name", "")))
-    if duplicates == HEARTBEATS_TOPIC:
-        yield Problem("topics.duplicates", ours, "choose another name, or set heartbeats: false")
-    if quarantine == HEARTBEATS_TOPIC:
-        yield Problem("topics.quarantine", ours, "choose another name, or set heartbeats: false")
+    for name in ("duplicates", "quarantine"):
+        if str(topics.get(name)).replace("${name}", str(tree.get("name", ""))) == HEARTBEATS_TOPIC:
+            hint = "choose another name, or set heartbeats: false"
+            yield Problem(f"topics.{name}", ours, hint)
     for alias, source in map_at(tree, "sources").items():
         if not isinstance(source, dict):
             continue

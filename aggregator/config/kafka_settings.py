@@ -8,17 +8,6 @@ from aggregator.config.schema import ClusterConfig, HubConfig, SourceConfig
 from aggregator.config.stores import java_stores
 from aggregator.model.errors import ConfigError, Problem
 
-__all__ = [
-    "DEFAULTS",
-    "ENFORCED",
-    "Role",
-    "hub_reader_settings",
-    "ignore",
-    "isolation_of",
-    "jvm_settings",
-    "librdkafka_settings",
-]
-
 DEFAULTS: Mapping[Role, Mapping[str, str]] = {
     "consumer": {
         # Records of aborted transactions never arrive.

@@ -16,6 +16,7 @@ from aggregator.config.references import refers, resolve
 from aggregator.config.schema import CheckpointConfig, Config
 from aggregator.config.schema_errors import takes_none, translate
 from aggregator.config.topics import TopicOverride
+from aggregator.config.values import map_at
 from aggregator.config.yaml_text import parse_yaml
 from aggregator.model.errors import ConfigError, Problem
 
@@ -172,23 +173,17 @@ def _limits(
     own = {it: source for it, source in tree["sources"].items() if it not in added}
     free = ({**tree, "sources": own}, written)
     named = {name for it in free for name in named_by(resolve(it, env, folder)[0])}
-    references, _, _ = resolve(_part(tree, "api").get("references"), env, folder)
+    references, _, _ = resolve(map_at(tree, "api").get("references"), env, folder)
     return dict.fromkeys(
         (f"sources.{alias}" for alias in new), allowed_of(references, folder, named)
     )
 
 
-def _part(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = tree.get(name)
-    return part if isinstance(part, dict) else {}
-
-
 def _typed(tree: dict[str, Any]) -> tuple[Config | None, list[Problem]]:
     """The typed tree, or what the types refuse; overrides are checked one by one."""
     problems: list[Problem] = []
-    topics = tree.get("topics")
-    overrides = topics.get("overrides") if isinstance(topics, dict) else None
-    if isinstance(topics, dict) and isinstance(overrides, dict):
+    topics = map_at(tree, "topics")
+    if overrides := map_at(topics, "overrides"):
         good: dict[str, Any] = {}
         for hub_topic, keys in overrides.items():
             try:

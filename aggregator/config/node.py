@@ -67,6 +67,10 @@ def settings_to_text(value: Any) -> Any:
     } | {str(name): item for name, item in value.items() if isinstance(item, dict | list)}
 
 
+SettingsMap = Annotated[dict[str, str], BeforeValidator(settings_to_text)]
+"""Settings of Kafka or Spark by their names."""
+
+
 def check_start(value: Any) -> str:
     """Return `earliest`, `latest`, or a timestamp as milliseconds since 1970, in text.
 
@@ -84,6 +88,10 @@ def check_start(value: Any) -> str:
         raise ValueError(
             f"{reason}; use earliest, latest, 2026-01-31T00:00:00Z, or milliseconds since 1970"
         ) from error
+
+
+Start = Annotated[str, BeforeValidator(check_start)]
+"""Where a topic without a checkpoint begins."""
 
 
 def timestamp_to_millis(moment: datetime) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
 from aggregator.config.java_regex import RegexError, compiled
 from aggregator.config.node import Node
@@ -132,12 +132,9 @@ def _no_group(name: str, pattern: re.Pattern[str]) -> str:
     return f"match has no group {shown}; there are {', '.join(known)}"
 
 
-def _kind(value: Any) -> str:
-    return "rules" if isinstance(value, list) else "template"
-
-
 Rename = Annotated[
-    Annotated[str, Tag("template")] | Annotated[list[RenameRule], Tag("rules")],
-    Discriminator(_kind),
+    Annotated[str, AfterValidator(check_rename), Tag("template")]
+    | Annotated[list[RenameRule], Tag("rules")],
+    Discriminator(lambda value: "rules" if isinstance(value, list) else "template"),
 ]
 """A template, or rules of which the first that matches counts."""

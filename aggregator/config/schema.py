@@ -4,15 +4,15 @@ Pure values: no file, no environment, no client. `aggregator.config.load` fills 
 """
 
 import re
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, PrivateAttr, field_validator
 
 from aggregator.config.api import ApiConfig
 from aggregator.config.groups import AclSelection, GroupSelection
 from aggregator.config.lineage import LineageConfig
-from aggregator.config.node import Alias, Bytes, Node, Seconds, check_start, settings_to_text
-from aggregator.config.rename import Rename, check_rename
+from aggregator.config.node import Alias, Bytes, Node, Seconds, SettingsMap, Start
+from aggregator.config.rename import Rename
 from aggregator.config.schemas import SchemasConfig
 from aggregator.config.tee import TeeConfig, unasked
 from aggregator.config.topics import TopicsConfig, TopicSelection
@@ -25,7 +25,7 @@ class ClusterConfig(Node):
     bootstrap_servers: str = Field(
         min_length=1, description="host:port, or several with commas, as for any Kafka client"
     )
-    kafka: dict[str, str] = Field(
+    kafka: SettingsMap = Field(
         default_factory=dict,
         description="any Kafka client setting, for every client of this cluster (Java names)",
     )
@@ -51,16 +51,11 @@ class ClusterConfig(Node):
                 raise ValueError(f"'{server.strip()}' is not host:port")
         return ",".join(server.strip() for server in value.split(","))
 
-    @field_validator("kafka", mode="before")
-    @classmethod
-    def _to_text(cls, value: Any) -> Any:
-        return settings_to_text(value)
-
 
 class HubConfig(ClusterConfig):
     """The one cluster that is written."""
 
-    producer: dict[str, str] = Field(
+    producer: SettingsMap = Field(
         default_factory=dict, description="Kafka settings for the producers only, e.g. linger.ms"
     )
     known_as: list[str] = Field(
@@ -69,11 +64,6 @@ class HubConfig(ClusterConfig):
         "records that carry an origin are left out, so that only records first written at the "
         "sources are copied",
     )
-
-    @field_validator("producer", mode="before")
-    @classmethod
-    def _producer_to_text(cls, value: Any) -> Any:
-        return settings_to_text(value)
 
 
 class SourceConfig(ClusterConfig):
@@ -93,7 +83,7 @@ class SourceConfig(ClusterConfig):
         description="hub topic names of this source: a template instead of topics.rename, or rules "
         "[{match, to}] before it",
     )
-    start: str = Field(
+    start: Start = Field(
         default="earliest",
         description="where a topic without a checkpoint begins: earliest, latest, or a timestamp "
         "(ISO 8601 with offset, or milliseconds since 1970)",
@@ -152,24 +142,9 @@ class SourceConfig(ClusterConfig):
     acls: AclSelection = Field(
         default_factory=AclSelection, description="ACLs of its topics, added at the hub"
     )
-    consumer: dict[str, str] = Field(
+    consumer: SettingsMap = Field(
         default_factory=dict, description="Kafka settings for the consumers only"
     )
-
-    @field_validator("consumer", mode="before")
-    @classmethod
-    def _consumer_to_text(cls, value: Any) -> Any:
-        return settings_to_text(value)
-
-    @field_validator("rename")
-    @classmethod
-    def _check_rename(cls, value: Rename | None) -> Rename | None:
-        return check_rename(value) if isinstance(value, str) else value
-
-    @field_validator("start", mode="before")
-    @classmethod
-    def _check_start(cls, value: Any) -> str:
-        return check_start(value)
 
 
 class StreamConfig(Node):
@@ -225,15 +200,10 @@ class SparkConfig(Node):
     """The Spark session."""
 
     master: str = Field(default="auto", description="auto = local[enough slots]; or a master URL")
-    conf: dict[str, str] = Field(default_factory=dict, description="any Spark setting")
+    conf: SettingsMap = Field(default_factory=dict, description="any Spark setting")
     jars: str | None = Field(
         default=None, description="folder with the jars, used instead of fetching them"
     )
-
-    @field_validator("conf", mode="before")
-    @classmethod
-    def _to_text(cls, value: Any) -> Any:
-        return settings_to_text(value)
 
 
 MetricNames = Literal["native", "mm2"]

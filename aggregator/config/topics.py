@@ -12,8 +12,8 @@ from pydantic import Field, field_validator, model_validator
 
 from aggregator.config.copy_as import BATCHES
 from aggregator.config.dedup import DedupRule, is_off
-from aggregator.config.node import Node, Seconds, settings_to_text
-from aggregator.config.rename import Rename, check_rename
+from aggregator.config.node import Node, Seconds, SettingsMap, settings_to_text
+from aggregator.config.rename import Rename
 from aggregator.model.same_object import once_for_each
 from aggregator.model.values import OriginForm, SchemaMode
 
@@ -98,7 +98,7 @@ class TopicRules(Node):
         description="the same event of several records comes once: {by, window}; what is dropped "
         "goes to topics.duplicates. Off for one hub topic by dedup: off in its override",
     )
-    configs: dict[str, str] = Field(
+    configs: SettingsMap = Field(
         default_factory=dict,
         description="topic configs that hub topics have whatever the sources say, such as "
         "retention.ms; those of an override lie over the common ones",
@@ -112,11 +112,6 @@ class TopicRules(Node):
     @classmethod
     def _check_dedup(cls, value: Any) -> Any:
         return {} if is_off(value) else value
-
-    @field_validator("configs", mode="before")
-    @classmethod
-    def _configs_to_text(cls, value: Any) -> Any:
-        return settings_to_text(value)
 
     @field_validator("transform")
     @classmethod
@@ -171,11 +166,6 @@ class TopicsConfig(TopicRules):
         default_factory=dict,
         description="per hub topic, the same keys as here, and rename: another name for it",
     )
-
-    @field_validator("rename")
-    @classmethod
-    def _check_rename(cls, value: Rename) -> Rename:
-        return check_rename(value) if isinstance(value, str) else value
 
     @field_validator("quarantine", "duplicates")
     @classmethod

@@ -12,6 +12,7 @@ from aggregator.config.schema import Config
 from aggregator.datapath.connector.hub_origins import OpenOrigins
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.model.events import EventSink
+from aggregator.model.loop import Loop
 from aggregator.model.values import LogId, Positions, SourcePartition
 from aggregator.plan.completeness.marks import Mark
 from aggregator.plan.lifecycle.inputs import Measured
@@ -120,3 +121,17 @@ class Service:
 
     def stop(self) -> None:
         """Keep what has to be kept, and wait for its thread, for a limited time."""
+
+
+class LoopService(Service):
+    """One that takes the turns of a loop, and does nothing else."""
+
+    _loop: Loop
+
+    def end(self) -> None:
+        """Take no more turns; returns at once."""
+        self._loop.end()
+
+    def stop(self) -> None:
+        """End it, and wait for the end, for a limited time."""
+        self._loop.stop()

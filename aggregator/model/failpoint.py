@@ -131,13 +131,9 @@ def _armed() -> dict[str, Armed]:
     return parse(_SPEC)
 
 
-def _armed_at(name: str) -> Armed | None:
-    _check(name)
-    return _armed().get(name)
-
-
 def _pass(name: str) -> None:
-    armed = _armed_at(name)
+    _check(name)
+    armed = _armed().get(name)
     if armed is None:
         return
     with _lock:

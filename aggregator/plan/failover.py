@@ -20,7 +20,7 @@ from typing import Any
 
 from aggregator.config.schema import Config
 from aggregator.config.topics import TopicRules
-from aggregator.config.values import parse_listen
+from aggregator.config.values import map_at, parse_listen
 from aggregator.model.record_rules import ANY_ORIGIN
 from aggregator.model.values import OffsetRange, Pause, Route, SourcePartition, TopicPartition
 
@@ -164,7 +164,7 @@ def way_back(
         for topic, route in single.items()
         if topic != route.topic
     ]
-    hub, source = _part(raw, ("hub",)), _part(raw, ("sources", alias))
+    hub, source = map_at(raw, "hub"), map_at(map_at(raw, "sources"), alias)
     producer, consumer = _tuning(hub, "producer"), _tuning(source, "consumer")
     tree: dict[str, Any] = {
         "name": f"{config.name}-back-{alias}",
@@ -187,14 +187,14 @@ def way_back(
         },
         "topics": {"sync_configs": False, **_rules(config, alias, single)},
         "checkpoint": {
-            **deepcopy(dict(_part(raw, ("checkpoint",)))),
+            **deepcopy(map_at(raw, "checkpoint")),
             "path": f"{_from(here, config.checkpoint.path).rstrip('/')}-back-{alias}",
         },
         "api": {"listen": next_port(config.api.listen)},
     }
     for name in ("spark", "supervision"):
-        if part := _part(raw, (name,)):
-            tree[name] = deepcopy(dict(part))
+        if part := map_at(raw, name):
+            tree[name] = deepcopy(part)
     if config.spark.jars:
         tree.setdefault("spark", {})["jars"] = _from(here, config.spark.jars)
     notes = (*_no_way(alias, by_hub_topic), *_logins("hub.producer", producer[1]))
@@ -279,7 +279,7 @@ def _connection(part: Mapping[str, Any], servers: str) -> dict[str, Any]:
 
 def _tuning(part: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[str]]:
     """Client settings that hold for any cluster; and the names of those that do not."""
-    given = _part(part, (name,))
+    given = map_at(part, name)
     kept = {key: value for key, value in given.items() if not key.startswith(LOGIN)}
     return ({name: kept} if kept else {}), sorted(given.keys() - kept.keys())
 
@@ -287,10 +287,3 @@ def _tuning(part: Mapping[str, Any], name: str) -> tuple[dict[str, Any], list[st
 def _from(here: Path, folder: str) -> str:
     """A folder as it is found from everywhere; the URI of a store is."""
     return folder if "://" in folder or folder.startswith("file:") else str(here / folder)
-
-
-def _part(raw: Mapping[str, Any], path: Iterable[str]) -> Mapping[str, Any]:
-    found: Any = raw
-    for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}

@@ -125,10 +125,7 @@ class Plan:
             },
             "tasks_per_source": self.tasks,
             "own_tasks": dict(self.own_tasks),
-            "skipped": [
-                {"cluster": it.cluster, "topic": it.topic, "reason": it.reason}
-                for it in self.skipped
-            ],
+            "skipped": [asdict(it) for it in self.skipped],
             "warnings": list(self.warnings),
             "refusals": list(self.refusals),
             "refused_topics": [_refused(it) for it in self.refused],
@@ -161,7 +158,7 @@ def make_plan(
     routes = _with_limits(config, routes, matching, after, ours)
     routes, recordwise = with_whole_batches(config, routes, after)
     tasks = _plan_tasks(config, routes, cores)
-    history = _history(routes, hub_plan.topics, oldest_record_ms, now_ms)
+    history = history_warnings(routes, hub_plan.topics, oldest_record_ms or {}, now_ms or 0)
     refused = (*matching.refusals, *hub_plan.refusals, *ours.refusals, tasks.slots.refusal)
     warnings = (
         *matching.warnings,
@@ -289,17 +286,6 @@ def _with_limits(
         )
         for route in routes
     )
-
-
-def _history(
-    routes: Sequence[Route],
-    topics: Mapping[str, HubTopic],
-    oldest_ms: Mapping[tuple[str, str], int] | None,
-    now_ms: int | None,
-) -> tuple[str, ...]:
-    if oldest_ms is None or now_ms is None:
-        return ()
-    return history_warnings(routes, topics, oldest_ms, now_ms)
 
 
 @dataclass(frozen=True, slots=True)

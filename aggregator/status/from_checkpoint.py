@@ -15,7 +15,7 @@ from aggregator.status.lag import LagReport, LagRow, make_report
 from aggregator.status.rates import LagSample, Rates, rate_window, rates
 from aggregator.status.schema import Document, PausedPart
 from aggregator.store.checkpoint.history import history, state_at
-from aggregator.store.checkpoint.rows import POSITION, to_moment
+from aggregator.store.checkpoint.rows import POSITION, partition_of, to_moment
 from aggregator.store.checkpoint.start_state import CheckpointState, Entry
 from aggregator.store.controls import Controls
 from aggregator.store.delta import open_delta, translated
@@ -207,12 +207,10 @@ def lag_rows(
         if old is not None:
             rate = rates(old, LagSample(now, entry.position, entry.log_end))
         rows.append(
-            LagRow(
-                cluster=sp.cluster,
-                topic=sp.topic,
-                partition=sp.partition,
-                position=entry.position,
-                log_end=entry.log_end,
+            made_of(
+                LagRow,
+                sp,
+                entry,
                 lag=max(0, entry.log_end - entry.position) if entry.log_end is not None else None,
                 consumed_per_second=rate.consumed,
                 produced_per_second=rate.produced,
@@ -231,9 +229,7 @@ def first_readings(place: CheckpointConfig, since_seq: int) -> dict[SourcePartit
         wanted = (pc.field("kind") == POSITION) & (pc.field("seq") >= since_seq)
         rows = delta.to_pyarrow_dataset().to_table(filter=wanted).sort_by([("seq", "descending")])
     return {
-        SourcePartition(row["cluster"], row["topic"], row["partition"]): LagSample(
-            row["snapshot_at"].timestamp(), row["offset"], row["log_end"]
-        )
+        partition_of(row): LagSample(row["snapshot_at"].timestamp(), row["offset"], row["log_end"])
         for row in rows.to_pylist()
     }
 

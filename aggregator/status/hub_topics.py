@@ -86,7 +86,6 @@ def hub_topics(status: Status, earlier: Status | None, titles: Mapping[str, str]
                     records_per_second=(records - old) / seconds if known else None,
                 )
             )
-        rates = [it.records_per_second for it in sides if it.records_per_second is not None]
         found.append(
             HubTopicOverview(
                 topic=name,
@@ -96,7 +95,7 @@ def hub_topics(status: Status, earlier: Status | None, titles: Mapping[str, str]
                 lag_bytes=sum_sized((it.lag, it.lag_bytes) for it in sides),
                 records=sum(it.records for it in sides),
                 bytes=sum(it.bytes for it in sides),
-                records_per_second=sum(rates) if rates else None,
+                records_per_second=sum_known(it.records_per_second for it in sides),
                 **_complete(status, name),
             )
         )

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from pydantic import Field
 
+from aggregator.model.alike import made_of
 from aggregator.model.values import OffsetRange, SourcePartition
 from aggregator.plan.health.delays import Delay, longest
 from aggregator.status.rates import NOT_RUNNING, Eta, LagSample, Rates, eta, rates
@@ -106,21 +107,12 @@ def report_of(status: Status, earlier: Status | None = None) -> LagReport:
         if old is not None and earlier is not None:
             rate = rates(_reading(earlier, old), _reading(status, part), shortest)
         rows.append(
-            LagRow(
-                cluster=part.cluster,
-                topic=part.topic,
-                partition=part.partition,
-                position=part.position,
-                log_end=part.log_end,
-                lag=part.lag,
+            made_of(
+                LagRow,
+                part,
                 lag_bytes=size(part.cluster, part.topic, part.lag),
-                seconds_behind=part.seconds_behind,
-                seconds_behind_at_least=part.seconds_behind_at_least,
                 consumed_per_second=rate.consumed,
                 produced_per_second=rate.produced,
-                lane=part.lane,
-                state=part.state,
-                reason=part.reason,
             )
         )
     notes = () if rows or status.phase not in NOT_BEGUN else (f"It is {status.phase}. {NO_ROWS}",)

@@ -26,7 +26,8 @@ def partitions_of(view: View, lanes: Mapping[str, LaneStatus]) -> tuple[Partitio
     }
     lives: Mapping[str, LaneLife | LaneOver] = {**view.state.over, **view.state.lanes}
     lane_of = {sp: name for name in lanes for sp in lives[name].lane.partitions}
-    held = {sp for sp, it in view.state.partitions.items() if it.why and _is_held(it.stage)}
+    stages = {*SHOWN_AS_HELD, Stage.QUARANTINED}
+    held = {sp for sp, it in view.state.partitions.items() if it.why and it.stage in stages}
     # Of a topic that is gone there is no route.
     gone = sorted(sp for sp in held - hub_topics.keys() if sp.cluster in sources)
     unread, measured = _unread(view, lanes), view.measured
@@ -73,10 +74,6 @@ def behind_fields(delay: Delay | None) -> dict[str, Any]:
         "seconds_behind": round(delay.seconds, 3),
         "seconds_behind_at_least": delay.at_least,
     }
-
-
-def _is_held(stage: Stage) -> bool:
-    return stage in SHOWN_AS_HELD or stage is Stage.QUARANTINED
 
 
 def _state(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -187,21 +187,27 @@ def at_known_version(**metadata: str) -> CommitProperties:
 
 def highest(delta: DeltaTable, column: str) -> int:
     """The highest value of a column of numbers, by the statistics of the files; 0 when none has."""
-    return int(_most(delta, column) or 0)
+    return int(statistic(delta, "max", column) or 0)
+
+
+def lowest(delta: DeltaTable, column: str) -> int:
+    """The lowest one; 0 as well."""
+    return int(statistic(delta, "min", column) or 0)
 
 
 def latest(delta: DeltaTable, column: str) -> datetime | None:
     """The latest moment in a column, by the statistics of the files; None when none has any."""
-    found = _most(delta, column)
+    found = statistic(delta, "max", column)
     return found if isinstance(found, datetime) else None
 
 
-def _most(delta: DeltaTable, column: str) -> Any:
+def statistic(delta: DeltaTable, which: Literal["min", "max"], column: str) -> Any:
+    """The least or the largest value in a column, by the statistics of the files, or None."""
     files = pa.table(delta.get_add_actions(flatten=True))
-    name = f"max.{column}"
+    name = f"{which}.{column}"
     if files.num_rows == 0 or name not in files.column_names:
         return None
-    return pc.max(files[name]).as_py()
+    return (pc.min if which == "min" else pc.max)(files[name]).as_py()
 
 
 def last_commit(table: DeltaTable) -> dict[str, Any]:

@@ -74,7 +74,9 @@ class GapTable:
 
     def load(self) -> dict[str, GapRecord]:
         """The newest record of each gap, by its id, in the order in which they were found."""
-        return {record.id: record for record, _ in self._load().values()}
+        if (delta := self._table.open()) is None:
+            return {}
+        return {record.id: record for record, _ in self._read(delta).values()}
 
     def append(self, records: Iterable[GapRecord]) -> None:
         """Write one row for each record, in one commit; nothing when there are none."""
@@ -133,21 +135,14 @@ class GapTable:
         self.append(closed)
         return closed
 
-    def _load(self) -> dict[str, tuple[GapRecord, int]]:
-        delta = self._table.open()
-        return {} if delta is None else self._read(delta)
-
     def _read(self, delta: DeltaTable) -> dict[str, tuple[GapRecord, int]]:
         """Gap id -> its newest record and that row's seq, in the order of finding."""
         with self._table.translated("read"):
             rows = [ROWS.item(it) for it in self._table.dataset(delta).to_table().to_pylist()]
         rows.sort(key=lambda row: (row.seq, row.recorded_at))
-        newest = {row.gap: (_record(row), row.seq) for row in rows}
-        return dict(sorted(newest.items(), key=lambda it: _place(it[1][0])))
-
-
-def _place(record: GapRecord) -> tuple[datetime, SourcePartition]:
-    return record.found_at, record.gap.partition
+        newest = {row.gap: (_record(row), row.seq) for row in rows}.values()
+        by_age = sorted(newest, key=lambda it: (it[0].found_at, it[0].gap.partition))
+        return {record.id: (record, seq) for record, seq in by_age}
 
 
 def _row(record: GapRecord, seq: int, now: datetime) -> dict[str, Any]:

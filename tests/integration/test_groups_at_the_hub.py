@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,7 @@ from aggregator.extras.embedded.topics import (
     grow_topic,
     produce,
 )
-from aggregator.features.groups.cutover import (
-    CutoverError,
-    Moving,
-    Outcome,
-    cut_over_groups,
-    translate_groups,
-)
+from aggregator.features.groups.cutover import CutoverError, Moving, Outcome, translate_groups
 from aggregator.features.groups.group_admin import commit, committed
 from aggregator.features.groups.group_report import GroupReport
 from aggregator.features.groups.hub_offsets import ApplyRules, PlaceVerdict
@@ -303,23 +298,22 @@ def moved(
 def test_a_group_is_cut_over_when_it_is_at_rest_and_copied(moved: Moved) -> None:
     topic, servers = moved.hub_topic(moved.orders), moved.hub.bootstrap_servers
     told: list[str] = []
+    cut_over = partial(translate_groups, moved.config, ["late"], None, cut_over=True)
     with member(moved.clusters["eu"].bootstrap_servers, "late", moved.orders):
         with pytest.raises(CutoverError, match="active members: late at eu"):
-            of_the_only(cut_over_groups(moved.config, ["late"], None, WRITE, 2.0, told.append))
-        tried = of_the_only(
-            cut_over_groups(moved.config, ["late"], None, ApplyRules(), SECONDS, told.append)
-        )
+            of_the_only(cut_over(WRITE, 2.0, told.append))
+        tried = of_the_only(cut_over(ApplyRules(), SECONDS, told.append))
         assert tried.done
         assert any(
             it.startswith("would wait: these groups have active members: late at eu") for it in told
         )
     assert all(it < 0 for it in committed_at(servers, "late", topic).values())
-    report = of_the_only(cut_over_groups(moved.config, ["late"], None, WRITE, SECONDS, told.append))
+    report = of_the_only(cut_over(WRITE, SECONDS, told.append))
     assert report.done
     assert report.topics == (topic,)
     assert {it.source: it.waiting for it in report.sources} == {"eu": 0, "us": 0}
     assert [it.verdict for it in report.partitions] == [PlaceVerdict.WRITE] * 6
-    twice = of_the_only(cut_over_groups(moved.config, ["late"], None, WRITE, SECONDS, told.append))
+    twice = of_the_only(cut_over(WRITE, SECONDS, told.append))
     assert twice.done
     assert [it.verdict for it in twice.partitions] == [PlaceVerdict.SAME] * 6
     assert [(it.offset, it.again) for it in twice.partitions] == [

@@ -8,7 +8,7 @@ from typing import Any
 
 from aggregator.config.schema import Config
 from aggregator.datapath.connector.reports import bucket_bounds
-from aggregator.features.lineage.lineage_status import LineageStatus
+from aggregator.features.lineage.emitter import LineageStatus
 from aggregator.model.values import ClusterFacts, Lane, Positions, Route, SourceState
 from aggregator.plan.health.delays import Delay
 from aggregator.plan.lanes.slots import SlotPlan

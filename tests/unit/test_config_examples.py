@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.config import Config, jvm_settings, librdkafka_settings, load, to_yaml, warnings
+from aggregator.config import Config, load, warnings
 from aggregator.config.checks import problems
+from aggregator.config.kafka_settings import jvm_settings, librdkafka_settings
 from aggregator.config.librdkafka import to_librdkafka
+from aggregator.config.render import to_yaml
 from aggregator.config.stores import java_stores
 
 CONF = Path(__file__).parents[2] / "conf"

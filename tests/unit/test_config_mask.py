@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.config import load_text, mask_text, masked, masked_yaml
-from aggregator.config.mask import MASK, is_secret
+from aggregator.config import load_text
+from aggregator.config.mask import MASK, is_secret, mask_text, masked
+from aggregator.config.render import masked_yaml
 
 JAAS = (
     "org.apache.kafka.common.security.scram.ScramLoginModule required "

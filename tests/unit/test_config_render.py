@@ -9,8 +9,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aggregator.config import Config, json_schema, load_text, options_table, to_yaml
+from aggregator.config import Config, load_text
 from aggregator.config.checks import problems
+from aggregator.config.render import json_schema, options_table, to_yaml
 from aggregator.config.schema import SupervisionConfig
 from support.examples import ASCII, examples
 

@@ -16,7 +16,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 /**
  * One reading of a lane (some partitions of one cluster) as a Spark source. Its options name the
  * lane's life and the reading; all else, secrets among it, is in {@link Lanes}. The columns are
- * {@link Columns#OFFSET} alone where the sink takes records as they are, else a whole record.
+ * `offset` alone where the sink takes records as they are, else a whole record.
  */
 public final class ClustersSource implements TableProvider {
     @Override

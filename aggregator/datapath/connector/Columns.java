@@ -16,8 +16,6 @@ import org.apache.spark.unsafe.types.UTF8String;
  * The columns of rows: which there are, and a record as one. A row is reused: copy it to keep it.
  */
 final class Columns {
-    static final String OFFSET = "offset";
-
     private static final StructType PLAIN = StructType.fromDDL("offset bigint");
     private static final StructType RECORD = StructType.fromDDL(
         "key binary, value binary, topic string, partition int, offset bigint, timestamp"

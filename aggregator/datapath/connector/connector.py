@@ -251,10 +251,7 @@ class Connector:
                 for sp, at in tail.positions.items()
             ],
         }
-        try:
-            answer = json.loads(str(self._tail.read(json.dumps(spec))))
-        except Py4JJavaError as error:
-            raise ClusterError(f"hub: its tail cannot be read: {_words(error)}") from error
+        answer = ask_java(self._tail.read, spec, "hub: its tail cannot be read")
         return TailFound(
             answer["read"],
             answer["found"],
@@ -295,10 +292,7 @@ class Connector:
                 for alias in aliases
             ],
         }
-        try:
-            answers = json.loads(str(self._samples.read(json.dumps(spec))))
-        except Py4JJavaError as error:
-            raise ClusterError(f"samples of the sources cannot be read: {_words(error)}") from error
+        answers = ask_java(self._samples.read, spec, "samples of the sources cannot be read")
         return _sample_answers(aliases, answers)
 
     def log_ends(
@@ -337,10 +331,7 @@ class Connector:
             "partitions": partitions,
             "millis": round(timeout * 1000),
         }
-        try:
-            answer = json.loads(str(ask(json.dumps(spec))))
-        except Py4JJavaError as error:
-            raise ClusterError(f"hub: its logs' ends are not all known: {_words(error)}") from error
+        answer = ask_java(ask, spec, "hub: its logs' ends are not all known")
         return {TopicPartition(topic, partition): at for topic, partition, at in answer}
 
     def cancel_tail(self) -> None:
@@ -349,8 +340,12 @@ class Connector:
         self._samples.cancel()
 
 
-def _words(error: Py4JJavaError) -> str:
-    return str(error.java_exception.toString())
+def ask_java(ask: Callable[[str], object], spec: Mapping[str, Any], failed: str) -> Any:
+    """What Java answers, both as JSON; a failure is a ClusterError that begins with `failed`."""
+    try:
+        return json.loads(str(ask(json.dumps(spec))))
+    except Py4JJavaError as error:
+        raise ClusterError(f"{failed}: {error.java_exception.toString()}") from error
 
 
 def _part(row: Sequence[Any]) -> tuple[SourcePartition, Skip]:

@@ -7,12 +7,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from aggregator.datapath.connector.connector import TAIL_SETTINGS
+from aggregator.datapath.connector.connector import TAIL_SETTINGS, ask_java
 from aggregator.datapath.connector.spec import origin_names
-from aggregator.model.errors import ClusterError
 
 
 class DedupConnector:
@@ -51,11 +49,7 @@ class DedupConnector:
             "ends": list(ends),
             "millis": round(timeout * 1000),
         }
-        try:
-            return json.loads(str(self._dedup.read(json.dumps(spec))))
-        except Py4JJavaError as error:
-            words = str(error.java_exception.toString())
-            raise ClusterError(f"hub: {topic} cannot be read: {words}") from error
+        return ask_java(self._dedup.read, spec, f"hub: {topic} cannot be read")
 
     def forget(self, topic: str, by: str) -> None:
         """Know no events of a hub topic any more: its records wait until `begin`."""

@@ -161,10 +161,9 @@ def _make(archive: Path, java_home: Path, class_path: Sequence[Path], seconds: f
     """Write the archive; returns what went wrong, or nothing."""
     java = str(java_home / "bin" / "java")
     try:
-        result = _run(
-            [java, "-cp", f"{spark_home() / 'jars'}/*", *LAUNCHER, *_submission(class_path)],
-            seconds,
-        )
+        command = [java, "-cp", f"{spark_home() / 'jars'}/*", *LAUNCHER, "--driver-class-path"]
+        command += [os.pathsep.join(map(str, class_path)), "pyspark-shell"]
+        result = _run(command, seconds)
         words = result.stdout.strip("\0\n").split("\0")
         if "-cp" not in words or LAUNCHER[1] not in words:
             return f"Spark's launcher does not print its command: {_last_line(result)}"
@@ -189,10 +188,6 @@ def _make(archive: Path, java_home: Path, class_path: Sequence[Path], seconds: f
     except OSError as error:
         return str(error)
     return ""
-
-
-def _submission(class_path: Sequence[Path]) -> list[str]:
-    return ["--driver-class-path", os.pathsep.join(map(str, class_path)), "pyspark-shell"]
 
 
 def _run(command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:

@@ -44,6 +44,7 @@ def lane_settings(
     if "buffer.memory" not in {*config.hub.kafka, *config.hub.producer}:
         producer["buffer.memory"] = str(buffer_memory(heap, tasks, least_buffer(producer)))
     producers = hub_producers(producer, plan.hub.producer_expiry_ms)
+    written = {name for route in plan.routes for name in route.hub_topics}
     return LaneSettings(
         clients=Clients(
             consumers={
@@ -57,7 +58,7 @@ def lane_settings(
             fresh_ms=producers.fresh_ms,
             path=config.stream.path,
             recompressed=recompressed(
-                [topics[name] for name in _written(plan) if name in topics],
+                [topics[name] for name in written if name in topics],
                 producer["compression.type"],
             ),
             cluster_ids={alias: facts.cluster_id for alias, facts in plan.sources.items()},
@@ -69,10 +70,6 @@ def lane_settings(
         until=until,
         own_tasks=plan.own_tasks,
     )
-
-
-def _written(plan: Plan) -> set[str]:
-    return {name for route in plan.routes for name in route.hub_topics}
 
 
 def hub_names(config: Config, plan: Plan) -> tuple[str, ...]:

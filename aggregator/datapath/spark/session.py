@@ -146,8 +146,11 @@ def _quick_session() -> Iterator[None]:
 def open_reader(config: Config, master: str, more: Sequence[str] = ()) -> SparkSession:
     """A session with the settings and jars of the config, and the jar sets `more`, on this master.
 
-    JarsError when the jars or a Java cannot be had.
+    `auto` is as many threads as this machine has cores. JarsError when the jars or a Java cannot be
+    had.
     """
+    if master == "auto":
+        master = f"local[{os.cpu_count() or 1}]"
     driver = prepare_driver(config, lambda _: None)
     # Behind the class path, so that the archive of classes still fits it.
     driver = replace(driver, jars=(*driver.jars, *_jars(config, more)))

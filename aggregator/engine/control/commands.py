@@ -129,68 +129,58 @@ class Control:
         With `stopped` it is marked so. Raises RefusedError when there is no such source,
         CheckpointError when it cannot be stored.
         """
-        self.config.chosen(alias)
 
         def act(engine: Actor) -> None:
             self.pauses.pause(alias, stopped=stopped, by=by)
             engine.leave({alias})
 
-        self._ask(act)
-        return self._source_control(alias)
+        return self._steer(act, alias)
 
     def resume(self, alias: str, by: str = "") -> SourceControl:
         """Resume a source from where it is; returns at once. Raises as `pause` does."""
-        self.config.chosen(alias)
 
         def act(engine: Actor) -> None:
             self.pauses.resume(alias, by)
             engine.look_again()
 
-        self._ask(act)
-        return self._source_control(alias)
+        return self._steer(act, alias)
 
     def pause_part(self, part: Part, by: str = "") -> SourceControl:
         """Pause a topic or a partition; returns when no lane reads it. Raises as `pause` does.
 
         Also RefusedError for one that is not selected.
         """
-        self.config.chosen(part.cluster)
 
         def act(engine: Actor) -> None:
             engine.check_part(part)
             self.pauses.pause_part(part, by)
             engine.rest(part)
 
-        self._ask(act)
-        return self._source_control(part.cluster, part)
+        return self._steer(act, part.cluster, part)
 
     def resume_part(self, part: Part, by: str = "") -> SourceControl:
         """Resume a topic, with all its partitions, or one partition; returns at once.
 
         Raises as `pause` does, and RefusedError for a partition of a topic that is paused.
         """
-        self.config.chosen(part.cluster)
 
         def act(engine: Actor) -> None:
             self.pauses.resume_part(part, by)
             engine.look_again()
 
-        self._ask(act)
-        return self._source_control(part.cluster, part)
+        return self._steer(act, part.cluster, part)
 
     def restart(self, alias: str) -> SourceControl:
         """Restart the lanes of a source cleanly; returns when they have ended.
 
         Raises as `pause` does.
         """
-        self.config.chosen(alias)
 
         def act(engine: Actor) -> None:
             engine.leave({alias})
             engine.look_again()
 
-        self._ask(act)
-        return self._source_control(alias)
+        return self._steer(act, alias)
 
     def look_again(self) -> None:
         """Have the engine run discovery soon: something was decided beside it."""
@@ -378,7 +368,12 @@ class Control:
     def _ask(self, act: Callable[[Actor], Answer]) -> Answer:
         return self.door.ask(act, self.config.supervision.stop_timeout + ANSWER_SECONDS)
 
-    def _source_control(self, alias: str, part: Part | None = None) -> SourceControl:
+    def _steer(
+        self, act: Callable[[Actor], None], alias: str, part: Part | None = None
+    ) -> SourceControl:
+        """Have it done to a source, if there is such a one; returns what is in force then."""
+        self.config.chosen(alias)
+        self._ask(act)
         return source_control(self.config.name, alias, part, self.paused, self.parts)
 
 

@@ -72,7 +72,8 @@ class Broker:
                 tail = self.log_tail()
                 taken = "Address already in use" in tail or "BindException" in tail
                 error = PortTakenError if taken else ClusterError
-                raise error(f"broker {self.node} ended with {self._exit_code}; its log:\n{tail}")
+                code = self._started().exit_code
+                raise error(f"broker {self.node} ended with {code}; its log:\n{tail}")
             if not _accepts(LOOPBACK, self.ports.internal):
                 return False
             if not _accepts(self._host, self.ports.client):
@@ -110,10 +111,6 @@ class Broker:
     def log_tail(self, lines: int = 30) -> str:
         """The last lines of its log."""
         return log_tail(self.log, lines)
-
-    @property
-    def _exit_code(self) -> int | None:
-        return self._started().exit_code
 
     def _started(self) -> GuardedProcess:
         if self._process is None:

@@ -129,10 +129,6 @@ def _class(posted: Posted) -> str:
     return posted.settings.values.get("connector.class", "").strip()
 
 
-def _kind(posted: Posted) -> str:
-    return _class(posted).rpartition(".")[2]
-
-
 def _workers(call: PostedConnectors) -> list[Settings]:
     found = list(call.workers)
     for posted in call.connectors:
@@ -250,8 +246,9 @@ def _tell_of_worker(drafts: Sequence[Sketch], worker: Settings) -> None:
 def _take_those_beside(call: PostedConnectors, flows: Sequence[tuple[Sketch, CopiedFlow]]) -> None:
     """Take over what connectors say that copy no topics, for the one that they are beside."""
     for posted in call.connectors:
-        name, settings, kind = posted.name, posted.settings, _kind(posted)
-        if not flows or class_of(_class(posted)) is not None:
+        name, settings, called = posted.name, posted.settings, _class(posted)
+        kind = called.rpartition(".")[2]
+        if not flows or class_of(called) is not None:
             continue
         if kind not in BESIDE:
             reason = f"{kind or 'it'} copies no topics from one cluster to another"

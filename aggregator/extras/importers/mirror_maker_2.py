@@ -93,12 +93,9 @@ def import_mm2(files: Sequence[Settings], version: Version | None) -> tuple[Impo
         reading.tell_unused()
     problems += [problem for draft in drafts for problem in draft.problems]
     if problems:
-        raise ConfigError(list(dict.fromkeys(problems)), _one_file(files))
+        source = files[0].file if len(files) == 1 else ""
+        raise ConfigError(list(dict.fromkeys(problems)), source)
     return tuple(draft.done() for draft in drafts)
-
-
-def _one_file(files: Sequence[Settings]) -> str:
-    return files[0].file if len(files) == 1 else ""
 
 
 @dataclass(slots=True)

@@ -21,10 +21,6 @@ def _first(values: Sequence[Any]) -> Any:
     return next(it for it in values if it is not None)
 
 
-def _any_true(values: Sequence[Any]) -> Any:
-    return any(values)
-
-
 def _shortest(values: Sequence[Any]) -> Any:
     return min((it for it in values if it is not None), key=_millis)
 
@@ -45,13 +41,13 @@ PARTITION_BY = ("topics", "partition_by")
 KEPT = "source_partition"
 """A record keeps its partition, so hub topics grow with their sources."""
 COMMON: Mapping[Path, _Common] = {
-    ("topics", "sync_configs"): _Common(_any_true, "configs of topics follow all sources"),
-    ("topics", "create"): _Common(_any_true, "missing hub topics are created for all of them"),
+    ("topics", "sync_configs"): _Common(any, "configs of topics follow all sources"),
+    ("topics", "create"): _Common(any, "missing hub topics are created for all of them"),
     ("topics", "config_exclude"): _Common(_all_patterns, "none of these is taken over from any"),
     ("topics", "refresh_interval"): _Common(_shortest, "it counts for the topics of all"),
     ("topics", "replication_factor"): _Common(_largest, "it counts for all new hub topics"),
     PARTITION_BY: _Common(_first, "records of all sources are dealt out so"),
-    ("heartbeats",): _Common(_any_true, "they are written for all sources"),
+    ("heartbeats",): _Common(any, "they are written for all sources"),
     ("stream", "checkpoint_interval"): _Common(_shortest, "it counts for the positions of all"),
 }
 OF_HUB = _Common(_first, "all records are written with it")

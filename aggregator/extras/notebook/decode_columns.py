@@ -4,7 +4,7 @@ Decoding is done on the JVM, without Python per record; that of Protobuf in Pyth
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 from uuid import uuid4
 
@@ -166,7 +166,8 @@ def _avro_by_registry(
     # Without any of them there is no type either.
     value = F.lit(None).cast("string") if cases is None else cases
     done = frame.withColumn(f"{column}_schema", named.number)
-    found = _with(done, column, value, named.problem(_misread(readable)))
+    misread = {it: f"is not what schema {it.schema} says" for it in readable}
+    found = _with(done, column, value, named.problem(misread))
     return _with_sane_times(found, column)
 
 
@@ -226,10 +227,6 @@ def _protobuf_by_registry(
     found = F.col(_FOUND)
     problem = named.problem(dict.fromkeys(files, found["problem"]))
     return _with(done, column, found["value"], problem).drop(_FOUND)
-
-
-def _misread(several: Iterable[Written]) -> dict[Written, str | Column]:
-    return {it: f"is not what schema {it.schema} says" for it in several}
 
 
 def _text(schema: str | Mapping[str, Any]) -> str:

@@ -191,9 +191,7 @@ class Hub:
         from aggregator.extras.notebook.plots import plot_completeness
 
         begin, end = _span(since, until)
-        own = self.config.checkpoint
-        table = CompletenessTable(StateStore.of(own))
-        claims = table.claims(begin, end)
+        claims = CompletenessTable(StateStore.of(self.config.checkpoint)).claims(begin, end)
         return plot_completeness([it for it in claims if topic in (None, it[1].topic)])
 
     def plot_flow(self, since: When = "24h", until: When | None = None) -> Plot:

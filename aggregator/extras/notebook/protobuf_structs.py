@@ -30,6 +30,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from aggregator.features.delta_sink.value_columns import MOST_COLUMNS, count_columns
 from aggregator.features.peek.decode_value import as_json
 from aggregator.features.peek.protobuf_value import (
     MOST_DEEP,
@@ -57,8 +58,6 @@ _PYTHON: dict[str, DataType] = {
 }
 _NESTED = {"json": True}
 """Marks a message within itself: a type cannot hold itself, so it is shown as a text of JSON."""
-MOST_COLUMNS = 2_000
-"""As many as a table may have."""
 Fit = Callable[[Any], Any]
 
 
@@ -122,7 +121,8 @@ def decoded_by(reading: ProtoReading, number: Column, payload: Column) -> Column
         return batch(reading, numbers.to_pylist(), payloads.to_pylist())
 
     shape = StructType.fromJson(json.loads(reading.shape))
-    made: Any = arrow_udf(decode, _result(shape))  # type: ignore[call-overload]
+    both = StructType([StructField("value", shape), StructField("problem", StringType())])
+    made: Any = arrow_udf(decode, both)  # type: ignore[call-overload]
     found: Column = made(number, payload)
     return found
 
@@ -159,21 +159,10 @@ def struct_of(kind: Any) -> StructType:
     made = _struct(kind, frozenset(), 1)
     for deep in range(2, MOST_DEEP + 1):
         wider = _struct(kind, frozenset(), deep)
-        if wider == made or _count(wider) > MOST_COLUMNS:
+        if wider == made or count_columns(wider.jsonValue()) > MOST_COLUMNS:
             break
         made = wider
     return made
-
-
-def _count(of: DataType) -> int:
-    match of:
-        case StructType():
-            return sum(_count(it.dataType) for it in of.fields)
-        case ArrayType():
-            return _count(of.elementType)
-        case MapType():
-            return _count(of.valueType)
-    return 1
 
 
 def _struct(kind: Any, above: frozenset[str], deep: int) -> StructType:
@@ -257,7 +246,3 @@ def _fit_of(kind: DataType, metadata: dict[str, Any]) -> Fit | None:
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _result(shape: StructType) -> StructType:
-    return StructType([StructField("value", shape), StructField("problem", StringType())])

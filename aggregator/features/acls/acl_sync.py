@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 from typing import Self
 
 from aggregator.features.acls.acl_admin import add_acls, look_at_acls, synced_sources, who_is
-from aggregator.features.service import Now, Resources, Service
+from aggregator.features.service import LoopService, Now, Resources
 from aggregator.kafka.admin import HUB, open_admin
 from aggregator.model.events import Event, EventSink
 from aggregator.model.loop import Loop
 from aggregator.status.schema import AclSyncStatus
 
 
-class AclSync(Service):
+class AclSync(LoopService):
     """Keeps the hub's ACLs up, for the sources whose config asks for it, until it is stopped."""
 
     name = "acl_sync"
@@ -42,14 +42,6 @@ class AclSync(Service):
         """Its status; None where no source asks for it."""
         now = self._now
         return self._status if now is not None and synced_sources(now.config) else None
-
-    def end(self) -> None:
-        """Add nothing more; returns at once."""
-        self._loop.end()
-
-    def stop(self) -> None:
-        """End it, and wait a moment for that."""
-        self._loop.stop()
 
     def _every(self) -> float:
         return self._now.config.topics.refresh_interval if self._now is not None else 0.0

@@ -22,9 +22,8 @@ from aggregator.model.errors import RefusedError
 from aggregator.model.values import UNKNOWN_LOG, SourcePartition
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions.recovery import hub_topics_of, plan_tail
-from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.checkpoint_table import stored_state
 from aggregator.store.checkpoint.past_commits import Past, fitting, least
-from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.state_store import StateStore
 
 NEEDS = "a backfill is compared with the live logs"
@@ -61,8 +60,7 @@ def propose_backfill(config: Config, request: BackfillRequest, by: str) -> Backf
     named = [sp for route in routes for sp in route.source_partitions() if request.names(sp)]
     _check_possible(plan, request, named)
     place = config.checkpoint
-    table = CheckpointTable.open(place.path, place.storage_options)
-    state = table.load() if table is not None else CheckpointState()
+    state = stored_state(place)
     ids = ids_of(plan, named)
     known = BackfillTable(StateStore.of(place)).load()
     busy = busy_with(known.values())

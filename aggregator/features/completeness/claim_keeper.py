@@ -25,12 +25,11 @@ class Keeper:
     """
 
     def __init__(self, in_force: InForce, emit: EventSink) -> None:
-        place = in_force.config.checkpoint
         self.earlier: tuple[Claim, ...] | None = None
         self.failing = ""
         self._in_force = in_force
         self._emit = emit
-        self._table = CompletenessTable(StateStore.of(place))
+        self._table = CompletenessTable(StateStore.of(in_force.config.checkpoint))
         self._newest: tuple[Claim, ...] = ()
         self._written: dict[tuple[str | None, str], Claim] = {}
         self._next_rows = 0.0
@@ -69,10 +68,6 @@ class Keeper:
         """Whether something has to be written now."""
         is_new = time.monotonic() >= self._next_rows and any(self._is_news(it) for it in claims)
         return is_new or self._is_of_others(claims)
-
-    def _news(self, claims: tuple[Claim, ...]) -> list[Claim]:
-        """What was not written yet."""
-        return [it for it in claims if self._is_news(it)]
 
     def _is_news(self, claim: Claim) -> bool:
         return self._written.get((claim.source, claim.topic)) != claim
@@ -123,10 +118,11 @@ class Keeper:
         if not (care or last or self._is_due(claims)):
             return
         config = self._in_force.config.completeness
+        rows = [it for it in claims if self._is_news(it)]
         # At first and every hour all of them: a start reads no further back, and a row that expires
         # must not be the last one.
-        is_all = care or not self._written
-        rows = [*claims, *self._unseen(claims)] if is_all else self._news(claims)
+        if care or not self._written:
+            rows = [*claims, *self._unseen(claims)]
         if rows:
             self._next_rows = time.monotonic() + config.interval
             self._table.append(rows, time.time_ns() // 1_000_000)

@@ -41,10 +41,8 @@ def complete_topic_of(config: Config, topic: str, source: str | None) -> Complet
     """
     if source is not None:
         config.chosen(source)
-    place = config.checkpoint
-    found = {
-        (it.source, it.topic): it for it in CompletenessTable(StateStore.of(place)).newest(topic)
-    }
+    table = CompletenessTable(StateStore.of(config.checkpoint))
+    found = {(it.source, it.topic): it for it in table.newest(topic)}
     if (own := found.get((source, topic))) is not None:
         return complete_topic(own)
     # Nothing of the source flows into it yet.
@@ -102,7 +100,8 @@ def wait_for(
             error = str(failure)
         if found is not None and found.up_to is not None and found.up_to >= until:
             return found
-        why = error or _held_up(found)
+        laggard = None if found is None else found.laggard
+        why = error or ("" if laggard is None else laggard.words)
         if why != last:
             last = why
             report(f"{_words(topic, found)}: {why}" if why else _words(topic, found))
@@ -119,7 +118,3 @@ def _words(topic: str, found: CompleteTopic | None) -> str:
     if found.up_to is None:
         return f"hub topic {topic} is not complete up to any moment yet"
     return f"hub topic {topic} is complete up to {found.up_to.isoformat(timespec='seconds')}"
-
-
-def _held_up(found: CompleteTopic | None) -> str:
-    return "" if found is None or found.laggard is None else found.laggard.words

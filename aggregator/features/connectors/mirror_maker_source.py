@@ -251,6 +251,7 @@ class _Reading:
         into, config = self._into, self._config
         into.used |= {POLICY, SEPARATOR, SOURCE_ALIAS, INTERNAL_SEPARATOR}
         prefixed = f"{self._source}{self._separator}${{topic}}"
+        may_beat = any(not is_name(it) or it.endswith("heartbeats") for it in into.include)
         said = next((it for it in (SOURCE_ALIAS, SEPARATOR, POLICY) if it in config), POLICY)
         if re.search(r"[^A-Za-z0-9._-]", self._separator):
             said = SEPARATOR
@@ -264,13 +265,10 @@ class _Reading:
             into.rename = prefixed
         elif self._policy not in IDENTITY_POLICIES:
             into.unknown_policy = self._policy
-        elif self._may_take_heartbeats() and prefixed != "${topic}":
+        elif may_beat and prefixed != "${topic}":
             into.rename = [{"match": ".*heartbeats", "to": prefixed}]
         else:
             into.rename = "${topic}"
-
-    def _may_take_heartbeats(self) -> bool:
-        return any(not is_name(it) or it.endswith("heartbeats") for it in self._into.include)
 
     def take_clients(self) -> None:
         """The settings of the consumer that reads the records, and what the admin has apart."""

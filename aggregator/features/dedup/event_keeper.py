@@ -92,14 +92,13 @@ class DedupKeeper(Service):
         topic_id: Callable[[str], str],
         emit: EventSink,
     ) -> None:
-        place = in_force.config.checkpoint
         self.known: tuple[DedupStatus, ...] = ()
         self._is_off = False
         self._in_force = in_force
         self._connector = connector
         self._topic_id = topic_id
         self._emit = emit
-        self._table = DedupTable(StateStore.of(place))
+        self._table = DedupTable(StateStore.of(in_force.config.checkpoint))
         self._reported: dict[str, str] = {}
         self._written: dict[Rule, tuple[list[int], float]] = {}
         self._lives: dict[Rule, TopicLife] = {}

@@ -221,7 +221,8 @@ class AutoDecoder:
     def _is_text(self) -> Column:
         """Whether a value names a schema of JSON."""
         named = [schema_key(it) for it in self._known.text]
-        return _key().isin(named) if named else F.lit(False)
+        key = F.concat(F.coalesce(F.col(ORIGIN), F.lit("")), F.lit("/"), F.col(NAME))
+        return key.isin(named) if named else F.lit(False)
 
     def _text(self) -> Column:
         framed = F.when(self._is_text(), text_of(_payload()))
@@ -243,10 +244,6 @@ def _has_registry(config: Config) -> bool:
 
 def _payload() -> Column:
     return payload("value", F.col(HEADER))
-
-
-def _key() -> Column:
-    return F.concat(F.coalesce(F.col(ORIGIN), F.lit("")), F.lit("/"), F.col(NAME))
 
 
 def _known_to_java(known: _Known, struct: Struct) -> dict[str, Any]:

@@ -148,7 +148,8 @@ def with_parsed(rows: DataFrame, text: Column, struct: Struct) -> DataFrame:
     how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     broken = why_no_object(rows.sparkSession, F.col(TEXT).cast("binary"))
     with_text = rows.withColumn(TEXT, text).withColumn(BROKEN, broken)
-    return with_text.withColumn(PARSED, F.from_json(_readable(), known, how))
+    readable = F.when(F.col(BROKEN).isNull(), F.col(TEXT))
+    return with_text.withColumn(PARSED, F.from_json(readable, known, how))
 
 
 def json_columns(struct: Struct) -> tuple[Column, Column]:
@@ -171,10 +172,6 @@ def json_columns(struct: Struct) -> tuple[Column, Column]:
 def text_of(value: Column) -> Column:
     """A value as text, without what may be in front of JSON."""
     return F.ltrim(value.cast("string"), F.lit(BEFORE))
-
-
-def _readable() -> Column:
-    return F.when(F.col(BROKEN).isNull(), F.col(TEXT))
 
 
 def is_object(text: Column) -> Column:

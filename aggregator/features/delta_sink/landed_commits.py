@@ -109,11 +109,6 @@ def from_history(
     return None
 
 
-def _decides(commit: TableCommit) -> bool:
-    """Whether a commit decides what has landed."""
-    return commit.operation in ("RESTORE", "CLONE") or _of(commit) is not None
-
-
 def _of(commit: TableCommit) -> tuple[Landed, int | None] | None:
     """What it says has landed, and the commit that it follows; None when it is not our own."""
     return _from_metadata(commit.metadata) or _from_property(commit)
@@ -157,7 +152,7 @@ def _checked(
     for other in earlier:
         if other.version <= follows:
             return found
-        if _decides(other):
+        if other.operation in ("RESTORE", "CLONE") or _of(other) is not None:
             return Unclear(
                 f"version {commit.version} of its table begins where version {follows} ended, and "
                 f"another writer wrote version {other.version} ({other.operation}) meanwhile: "

@@ -44,7 +44,7 @@ def with_landing_columns(records: DataFrame) -> DataFrame:
         F.coalesce(_day(at), _day(own), F.current_date()).alias(DAY),
         *(origin[name].alias(f"origin_{name}") for name in ORIGIN),
         at.alias("origin_timestamp"),
-        _own_headers(has_origin).alias("headers"),
+        F.when(has_origin, headers_before_origin()).otherwise(F.col("headers")).alias("headers"),
         "key",
         "value",
     )
@@ -55,7 +55,3 @@ def _day(at: Column) -> Column:
     # A clock that is ahead makes no folders up to the end of time.
     tomorrow = F.current_timestamp() + F.expr("interval 1 day")
     return F.when(at.between(F.lit(FIRST_DAY).cast("timestamp"), tomorrow), F.to_date(at))
-
-
-def _own_headers(has_origin: Column) -> Column:
-    return F.when(has_origin, headers_before_origin()).otherwise(F.col("headers"))

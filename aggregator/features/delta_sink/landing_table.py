@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from delta.tables import DeltaTable
 from pyspark.errors import PySparkException
@@ -239,14 +238,10 @@ def shared_folders(path: str, topics: Collection[str]) -> dict[str, str]:
         owners: list[str] = []
         for name in sorted(alike[topic.lower()], key=lambda it: (it not in there, it)):
             own = folder / name
-            owner = next((it for it in owners if _is_same(own, folder / it)), None)
+            owner = next((it for it in owners if own.exists() and own.samefile(folder / it)), None)
             if owner is None and len(alike[topic.lower()]) > 1:
                 own.mkdir(exist_ok=True)
                 owners.append(name)
             elif owner is not None and name == topic:
                 shared[topic] = owner
     return shared
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    return one.exists() and one.samefile(other)

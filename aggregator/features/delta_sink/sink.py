@@ -244,11 +244,8 @@ def _session(config: Config, given: SparkSession | None) -> Iterator[SparkSessio
     if given is not None:
         yield given
         return
-    master = config.spark.master
-    if master == "auto":
-        master = f"local[{os.cpu_count() or 1}]"
     with _own_stdout():
-        spark = open_reader(config, master)
+        spark = open_reader(config, config.spark.master)
     try:
         yield spark
     finally:

@@ -2,16 +2,13 @@
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from aggregator.model.errors import EXIT_DONE, EXIT_OTHER
+from aggregator.status.schema import Document
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class LandedTopic(_Document):
+class LandedTopic(Document):
     """One hub topic and its table."""
 
     topic: str
@@ -29,7 +26,7 @@ class LandedTopic(_Document):
     failing: str = Field(default="", description="why it does not land now")
 
 
-class TeeReport(_Document):
+class TeeReport(Document):
     """All topics of one process."""
 
     name: str

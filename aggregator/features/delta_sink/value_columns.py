@@ -4,7 +4,6 @@ A struct is what Spark's `StructType.jsonValue()` makes of it, so nothing here k
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +57,8 @@ def _merge_struct(
 ) -> Struct:
     fields = {field["name"]: field for field in have["fields"]}
     by_lower = {name.lower(): name for name in fields}
-    for name, field in _named(seen):
+    for field in seen["fields"]:
+        name = str(field["name"])
         at = f"{path}{name}"
         known = by_lower.get(name.lower())
         if known == name:
@@ -79,7 +79,7 @@ def _merge_struct(
             continue
         room[0] -= count
         by_lower[name.lower()] = name
-        fields[name] = _field(name, new)
+        fields[name] = {"name": name, "type": new, "nullable": True, "metadata": {}}
     return {"type": "struct", "fields": list(fields.values())}
 
 
@@ -118,12 +118,3 @@ def _cut(of: Any, deep: int) -> Any:
         return {**of, inner: _cut(of[inner], deep + 1)}
     fields = [{**field, "type": _cut(field["type"], deep + 1)} for field in of["fields"]]
     return {**of, "fields": fields}
-
-
-def _named(struct: Struct) -> Iterator[tuple[str, Struct]]:
-    for field in struct["fields"]:
-        yield str(field["name"]), field
-
-
-def _field(name: str, of: Any) -> Struct:
-    return {"name": name, "type": of, "nullable": True, "metadata": {}}

@@ -85,9 +85,8 @@ def fail_back(
         hint = "write it into the config file first, as `aggregator config` shows it"
         raise RefusedError([f"source {alias} was added while it ran: {hint}"])
     deadline = time.monotonic() + rules.seconds
-    place = config.checkpoint
     plan = plan_of_all(config, [alias], "the way back needs both clusters")
-    failovers = Failovers(StateStore.of(place))
+    failovers = Failovers(StateStore.of(config.checkpoint))
     noted = failovers.read().get(alias, ())
     found = sighted(config, alias)
     if not found.alive:
@@ -139,12 +138,11 @@ def _forward(
     other: bool,
 ) -> list[StepRow]:
     """The hub has to have all that the source holds before anything moves back to it."""
-    place = config.checkpoint
     resume, copy = f"resume {alias}", "copy what it held"
     if other:
         why = "it is another cluster than the one that failed over"
         return [StepRow(step=it, state=StepState.LEFT_OUT, detail=why) for it in (resume, copy)]
-    paused = alias in Controls(StateStore.of(place)).read().sources
+    paused = alias in Controls(StateStore.of(config.checkpoint)).read().sources
     words = f"{found.left:,} offsets are not at the hub"
     if rules.dry_run:
         state = StepState.PLANNED if paused else StepState.WAS_DONE

@@ -54,12 +54,6 @@ class CutoverError(AggregatorError):
     """The groups were not cut over in time; nothing was written."""
 
 
-Move = Callable[
-    [Config, Sequence[str], str | None, ApplyRules, float, TextSink], dict[str, Outcome]
-]
-"""As `translate_groups` and `cut_over_groups`."""
-
-
 def translate_groups(
     config: Config,
     groups: Sequence[str],
@@ -67,31 +61,19 @@ def translate_groups(
     rules: ApplyRules,
     seconds: float,
     report: TextSink,
+    *,
+    cut_over: bool = False,
 ) -> dict[str, Outcome]:
     """Translate groups as they are now, and write them unless the rules say not to.
 
-    A group's outcome is RefusedError when it has committed nothing that is copied. Raises
-    ClusterError and CheckpointError when something that all need does not answer.
-    """
-    moving = Moving(config, rules, time.monotonic() + seconds, report)
-    return moving.all_of(dict.fromkeys(groups, config.chosen(source)))
-
-
-def cut_over_groups(
-    config: Config,
-    groups: Sequence[str],
-    source: str | None,
-    rules: ApplyRules,
-    seconds: float,
-    report: TextSink,
-) -> dict[str, Outcome]:
-    """Wait until the groups are at rest at their sources and copied, then translate and write them.
-
-    Copied is all below the log ends of the moment at which they were at rest. A dry run waits for
-    nothing, and shows what it would wait for. Raises as `translate_groups` does, and CutoverError
+    To `cut_over`, it waits before that until they are at rest at their sources, and all is copied
+    below the log ends of that moment. A dry run waits for nothing, and shows what it would wait
+    for. A group's outcome is RefusedError when it has committed nothing that is copied. Raises
+    ClusterError and CheckpointError when something that all need does not answer, CutoverError
     when it is not done after `seconds`.
     """
-    moving = Moving(config, rules, time.monotonic() + seconds, report, rest=True, copied=True)
+    until = time.monotonic() + seconds
+    moving = Moving(config, rules, until, report, rest=cut_over, copied=cut_over)
     return moving.all_of(dict.fromkeys(groups, config.chosen(source)))
 
 
@@ -145,8 +127,7 @@ class Moving:
 
     @property
     def _table(self) -> MovedGroups:
-        place = self.config.checkpoint
-        return MovedGroups(StateStore.of(place))
+        return MovedGroups(StateStore.of(self.config.checkpoint))
 
     def _at_rest(
         self, sight: GroupSight, groups: Mapping[str, Sequence[str]], found: Mapping[str, Found]
@@ -169,8 +150,8 @@ class Moving:
             _wait(self.deadline, words, self.report)
 
     def _translated(self, sight: GroupSight, found: Mapping[str, Found]) -> dict[str, Outcome]:
-        place = self.config.checkpoint
-        losses = [it.gap for it in GapTable(StateStore.of(place)).load().values()]
+        gaps = GapTable(StateStore.of(self.config.checkpoint)).load()
+        losses = [it.gap for it in gaps.values()]
         outcomes: dict[str, Outcome] = {}
         with (
             opened(self.config) as (hub, _, ledger),

@@ -5,15 +5,14 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from aggregator.config.kafka_settings import ignore
 from aggregator.config.schema import ClusterConfig, Config
 from aggregator.features.groups.hub_offsets import Marked
-from aggregator.kafka.admin import ClusterAdmin, each_cluster
-from aggregator.kafka.admin.client_errors import AUTHORIZATION, TIMEOUT, code_of, text_of
-from aggregator.kafka.admin.groups import commit_group
+from aggregator.kafka.admin import ClusterAdmin, ClusterCallError, each_cluster
+from aggregator.kafka.admin.client_errors import AUTHORIZATION, TIMEOUT, code_of, explain, text_of
 from aggregator.kafka.admin.parallel import Replies
 from aggregator.kafka.credentials import client_settings
 from aggregator.kafka.reader import open_consumer
@@ -49,7 +48,8 @@ def group_states(admin: ClusterAdmin, timeout: float) -> dict[str, str]:
         (found,) = admin.wait({"": future}, left).values()
         error = found if isinstance(found, Exception) else next(iter(found.errors), None)
         if error is None:
-            return {it.group_id: _state(it.state) for it in getattr(found, "valid", ())}
+            states = {it.group_id: it.state for it in getattr(found, "valid", ())}
+            return {name: "UNKNOWN" if it is None else it.name for name, it in states.items()}
         if code_of(error) not in NOT_YET or time.monotonic() >= end:
             hint = f" ({GROUP_HINT})" if code_of(error) in AUTHORIZATION else ""
             raise ClusterError(f"{admin.alias}: its groups are unknown: {text_of(error)}{hint}")
@@ -60,10 +60,6 @@ def ask_states(config: Config, clusters: Collection[str]) -> Replies[dict[str, s
     """The groups, with their states, of each cluster (alias, or HUB) that lists them."""
     timeout = config.supervision.connect_timeout
     return each_cluster(config, clusters, lambda admin: group_states(admin, timeout))
-
-
-def _state(state: ConsumerGroupState | None) -> str:
-    return "UNKNOWN" if state is None else state.name
 
 
 def committed_by_all(
@@ -193,3 +189,27 @@ def commit(
             time.sleep(PAUSE_SECONDS)
         else:
             return ""
+
+
+def commit_group(
+    admin: ClusterAdmin,
+    group: str,
+    offsets: Mapping[TopicPartition, int],
+    timeout: float,
+    mark: str = "",
+) -> None:
+    """Set committed offsets of a group without an active member, with a text beside each.
+
+    Raises ClusterCallError also for a partition that is refused.
+    """
+    rows = [
+        ClientPartition(tp.topic, tp.partition, at, metadata=mark) for tp, at in offsets.items()
+    ]
+    futures = admin.client.alter_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group, rows)], request_timeout=timeout
+    )
+    (answer,) = admin.wait(futures, timeout).values()
+    refused = [it.error for it in getattr(answer, "topic_partitions", ()) if it.error]
+    if isinstance(answer, Exception) or refused:
+        error = answer if isinstance(answer, Exception) else KafkaException(refused[0])
+        raise ClusterCallError(explain(admin.alias, admin.path, error, (), timeout)) from error

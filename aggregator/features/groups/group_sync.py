@@ -28,7 +28,7 @@ from aggregator.features.groups.translate import (
     past_of,
     sight_of,
 )
-from aggregator.features.service import Now, Resources, Service
+from aggregator.features.service import LoopService, Now, Resources
 from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
 from aggregator.kafka.admin.parallel import LATE_SECONDS, ask_all
 from aggregator.kafka.discovery.prepare import partitions_by_cluster
@@ -104,7 +104,7 @@ class _Done:
         return self.places if forward and self.sight.is_like(sight) else {}
 
 
-class GroupSync(Service):
+class GroupSync(LoopService):
     """Keeps groups in sync at the hub, for the sources whose config enables it."""
 
     name = "group_sync"
@@ -146,14 +146,6 @@ class GroupSync(Service):
     def status(self) -> GroupSyncStatus | None:
         """Its status; None where no source asks for it."""
         return self._status if self._inputs is not None and self._inputs.aliases else None
-
-    def end(self) -> None:
-        """Translate nothing more; returns at once."""
-        self._loop.end()
-
-    def stop(self) -> None:
-        """End it, and wait a moment for that."""
-        self._loop.stop()
 
     def _every(self) -> float:
         return self._inputs.every if self._inputs is not None else RETRY_SECONDS
@@ -351,7 +343,8 @@ class GroupSync(Service):
         commits = self._done[group].commits
         sources = [SourceGroup(alias, "", own) for alias, own in commits.items()]
         report = applied(sight.config, hub, group, sources, topics, rules=rules, state=state)
-        waiting = _waiting(topics, sight.state)
+        # Of what is not copied yet, the positions by which it was translated.
+        waiting = {sp: sight.state.position(sp) for topic in topics for sp in topic.wanted.waiting}
         places = {place.partition: place.offset for topic in topics for place in topic.places}
         complete = not _why_not(report)
         self._done[group] = _Done(commits, sight, places, waiting, complete, self._done[group].at)
@@ -363,13 +356,6 @@ class GroupSync(Service):
         )
         failed = (it.reason for it in report.partitions if it.verdict is PlaceVerdict.FAILED)
         return next((f"group {group}: {why}" for why in failed), "")
-
-
-def _waiting(
-    topics: tuple[TopicPlaces, ...], state: CheckpointState
-) -> dict[SourcePartition, int | None]:
-    """Of what is not copied yet, the positions by which it was translated."""
-    return {sp: state.position(sp) for topic in topics for sp in topic.wanted.waiting}
 
 
 def _why_not(report: GroupReport) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Self
 
 from aggregator.config.schema import Config
+from aggregator.features.groups.group_admin import commit_group
 from aggregator.features.service import Now, Resources, Service
 from aggregator.kafka.admin import ClusterAdmin, open_admin
-from aggregator.kafka.admin.groups import commit_group
 from aggregator.model.events import Event, EventSink
 from aggregator.model.loop import Loop
 from aggregator.model.values import TopicPartition

@@ -201,8 +201,7 @@ def past_of(sight: GroupSight, earlier: Past | None = None) -> Past:
 
 def backfilled_of(sight: GroupSight) -> frozenset[SourcePartition]:
     """Partitions of which older records came, or come, behind later ones."""
-    place = sight.config.checkpoint
-    return BackfillTable(StateStore.of(place)).partitions()
+    return BackfillTable(StateStore.of(sight.config.checkpoint)).partitions()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ from typing import Any
 
 from aggregator import __version__
 from aggregator.config.schema import Config
+from aggregator.features.lineage.dataset_fields import Columns, TopicFields, columns_of
 from aggregator.features.lineage.lineage_jobs import Dataset, LineageJob
 from aggregator.features.lineage.lineage_topic import KIND, TRANSPORT, LineageTopic
-from aggregator.features.lineage.table_columns import Columns, columns_of
-from aggregator.features.lineage.topic_fields import TopicFields
 from aggregator.model.errors import ConfigError, Problem
 
 PRODUCER = f"urn:kafka-aggregator:{__version__}"

@@ -6,9 +6,11 @@ so none has to be kept.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
+
+from pydantic import Field
 
 from aggregator.config.lineage import LineageConfig
 from aggregator.config.schema import Config
@@ -16,12 +18,12 @@ from aggregator.features.delta_sink.hub_topics_now import takes
 from aggregator.features.delta_sink.supervisor import wants_tee
 from aggregator.features.lineage.catalog import Catalog
 from aggregator.features.lineage.lineage_jobs import LineageJob, plan_lineage
-from aggregator.features.lineage.lineage_status import LineageStatus
-from aggregator.features.service import Now, Resources, Service
+from aggregator.features.service import LoopService, Now, Resources
 from aggregator.model.events import Event, EventSink
 from aggregator.model.loop import Loop
 from aggregator.plan.plan import Plan
 from aggregator.plan.topics.selection import Selection
+from aggregator.status.service_status import Figure, ServiceStatus
 from aggregator.store.delta import table_at
 
 RETRY_SECONDS = 30.0
@@ -75,7 +77,35 @@ def tables_of(config: Config, plan: Plan) -> dict[str, str]:
     return {it: table_at(config.tee.path, it) for it in landing}
 
 
-class Lineage(Service):
+class LineageStatus(ServiceStatus):
+    """What a data catalog was sent in this run."""
+
+    jobs: int = Field(default=0, description="jobs that the catalog knows as running")
+    events: int = Field(default=0, description="events that were sent in this run")
+    error: str = Field(default="", description="why the last event could not be sent, or empty")
+    schema_error: str = Field(
+        default="", description="why fields of topics are not reported, or empty"
+    )
+
+    def lines(self) -> Iterable[str]:
+        """One line."""
+        failed = f"; failing: {self.error}" if self.error else ""
+        schemas = f"; no fields of topics: {self.schema_error}" if self.schema_error else ""
+        yield f"Lineage: {self.jobs} jobs reported, {self.events} events sent{failed}{schemas}"
+
+    def figures(self) -> Iterable[Figure]:
+        """The events, and whether they fail."""
+        words = "OpenLineage events that were sent in this run."
+        yield Figure.of("lineage_events_total", words, self.events, count=True)
+        words = "1 while OpenLineage events cannot be sent."
+        yield Figure.of("lineage_failing", words, float(bool(self.error)))
+
+    def attention(self) -> str:
+        """A catalog that cannot be reached."""
+        return f"no lineage is reported: {self.error}" if self.error else ""
+
+
+class Lineage(LoopService):
     """Keeps a catalog up to date with the plan, while the config has a transport."""
 
     name = "lineage"
@@ -116,14 +146,6 @@ class Lineage(Service):
         """Its status; None without a catalog."""
         now = self._now
         return self._status if now is not None and now.config.lineage.transport else None
-
-    def end(self) -> None:
-        """Report nothing new; returns at once."""
-        self._loop.end()
-
-    def stop(self) -> None:
-        """Report the end of the jobs, and wait a moment for that."""
-        self._loop.stop()
 
     def _every(self) -> float:
         """Seconds until an event may be due without another plan or config."""

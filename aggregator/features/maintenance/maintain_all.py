@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from py4j.protocol import Py4JJavaError
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -28,6 +28,7 @@ from aggregator.features.verify.audit_table import TABLE as AUDITS
 from aggregator.features.verify.audit_table import trim_audits
 from aggregator.model.alike import made_of
 from aggregator.model.errors import EXIT_DONE, EXIT_OTHER, CheckpointError, HeldError
+from aggregator.status.schema import Document
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.maintenance import maintain as maintain_checkpoint
 from aggregator.store.controls import TABLE as CONTROLS
@@ -50,10 +51,8 @@ MAY_BE_ABSENT = {*NOTES, GAPS, AUDITS}
 """Tables of which one that is not there is no news."""
 
 
-class TableUpkeep(BaseModel):
+class TableUpkeep(Document):
     """What became of one table."""
-
-    model_config = ConfigDict(frozen=True)
 
     table: str
     done: bool = Field(description="whether it was maintained now")
@@ -65,10 +64,8 @@ class TableUpkeep(BaseModel):
     failed: str = ""
 
 
-class Upkeep(BaseModel):
+class Upkeep(Document):
     """What became of all of them."""
-
-    model_config = ConfigDict(frozen=True)
 
     tables: tuple[TableUpkeep, ...]
 
@@ -87,14 +84,15 @@ def maintain_all(config: Config) -> Upkeep:
 
 
 def _beside_the_checkpoint(config: Config) -> list[TableUpkeep]:
-    place = config.checkpoint
-    works = {
+    place, store = config.checkpoint, StateStore.of(config.checkpoint)
+    before = datetime.now(UTC) - timedelta(seconds=config.timeline.keep)
+    works: dict[str, Callable[[], TableUpkeep]] = {
         CHECKPOINTS: partial(_checkpoint, config),
-        HISTORY: partial(_timeline, config, HISTORY),
-        EVENTS: partial(_timeline, config, EVENTS),
-        GAPS: partial(_gaps, config),
-        AUDITS: partial(_audits, config),
-        **{name: partial(_notes, config, name, key) for name, key in NOTES.items()},
+        HISTORY: partial(_timeline, store, HISTORY, before),
+        EVENTS: partial(_timeline, store, EVENTS, before),
+        GAPS: lambda: _if_there(GAPS, GapTable(store).tidy()),
+        AUDITS: lambda: _if_there(AUDITS, trim_audits(store, before)),
+        **{name: partial(_notes, store, name, key) for name, key in NOTES.items()},
     }
     if config.topics.has_dedup:
         works[DEDUP] = partial(_dedup, config)
@@ -119,23 +117,12 @@ def _checkpoint(config: Config) -> TableUpkeep:
     return made_of(TableUpkeep, did, table=CHECKPOINTS, done=True)
 
 
-def _timeline(config: Config, name: str) -> TableUpkeep:
-    table = StateStore.of(config.checkpoint).table(name)
-    before = datetime.now(UTC) - timedelta(seconds=config.timeline.keep)
-    return TableUpkeep(table=name, done=True, rows_deleted=table.trim(before))
+def _timeline(store: StateStore, name: str, before: datetime) -> TableUpkeep:
+    return TableUpkeep(table=name, done=True, rows_deleted=store.table(name).trim(before))
 
 
-def _notes(config: Config, name: str, key: str) -> TableUpkeep:
-    return _if_there(name, StateStore.of(config.checkpoint).table(name).tidy(key))
-
-
-def _gaps(config: Config) -> TableUpkeep:
-    return _if_there(GAPS, GapTable(StateStore.of(config.checkpoint)).tidy())
-
-
-def _audits(config: Config) -> TableUpkeep:
-    before = datetime.now(UTC) - timedelta(seconds=config.timeline.keep)
-    return _if_there(AUDITS, trim_audits(StateStore.of(config.checkpoint), before))
+def _notes(store: StateStore, name: str, key: str) -> TableUpkeep:
+    return _if_there(name, store.table(name).tidy(key))
 
 
 def _if_there(name: str, dropped: int | None) -> TableUpkeep:

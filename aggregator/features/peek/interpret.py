@@ -8,7 +8,7 @@ from functools import partial
 
 from aggregator.config.mask import mask_text
 from aggregator.config.schema import Config
-from aggregator.features.peek.decode_value import Said, decode, shown
+from aggregator.features.peek.decode_value import decode, shown
 from aggregator.features.peek.topic_report import PeekedHeader, PeekedRecord
 from aggregator.features.quarantine.records import Origin, origin_of
 from aggregator.kafka.registry import Schema, SchemaId, id_header, open_registry, place_of
@@ -46,7 +46,8 @@ class Interpreter:
             decode(it, schema_of, self._most, id_header(raw.headers, what))
             for what, it in (("key", raw.key), ("value", raw.value))
         )
-        problems = (_problem(what, it) for what, it in (("key", key), ("value", value)))
+        both = (("key", key), ("value", value))
+        problems = (f"{what}: {it.problem}" for what, it in both if it.problem)
         return PeekedRecord(
             partition=partition,
             offset=raw.offset,
@@ -59,7 +60,7 @@ class Interpreter:
             value_schema=value.schema,
             key_bytes=len(raw.key or b""),
             value_bytes=len(raw.value or b""),
-            problem=mask_text("; ".join(filter(None, problems)), self._config),
+            problem=mask_text("; ".join(problems), self._config),
             headers=tuple(
                 PeekedHeader(name=name, value=None if it is None else shown(it, self._most))
                 for name, it in raw.headers
@@ -80,7 +81,3 @@ class Interpreter:
                 f"{registry.url}: not asked for schema {schema} any more: it is slow"
             )
         return known or registry.schema(schema)
-
-
-def _problem(what: str, found: Said) -> str:
-    return f"{what}: {found.problem}" if found.problem else ""

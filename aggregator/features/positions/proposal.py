@@ -34,7 +34,7 @@ from aggregator.plan.plan import Plan
 from aggregator.plan.positions.gaps import Decision, GapRecord, gap_id
 from aggregator.plan.positions.recovery import hub_topics_of, plan_tail
 from aggregator.plan.positions.start import Gap, GapKind
-from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.checkpoint_table import stored_state
 from aggregator.store.checkpoint.history import state_at
 from aggregator.store.checkpoint.identity import by_identity, identity_of
 from aggregator.store.checkpoint.past_commits import AGAIN, SET, Past, ProvenBound, fitting, least
@@ -91,7 +91,8 @@ def propose(config: Config, request: MoveRequest) -> Proposal:
     Raises RefusedError with every problem, ClusterError when the hub or a source that is asked for
     does not answer, CheckpointError when the checkpoint cannot be read.
     """
-    plan = _plan(config, request)
+    why = "positions are compared with the live logs"
+    plan = plan_of_all(config, config.chosen(request.source), why)
     routes = [r for r in plan.routes if any(request.names(sp) for sp in r.source_partitions())]
     named = [sp for route in routes for sp in route.source_partitions() if request.names(sp)]
     absent = request.absent(named)
@@ -100,8 +101,7 @@ def propose(config: Config, request: MoveRequest) -> Proposal:
     if not named and not request.taken_over:
         raise RefusedError([f"{request} names no partition that is selected and exists"])
     place = config.checkpoint
-    table = CheckpointTable.open(place.path, place.storage_options)
-    state = table.load() if table is not None else CheckpointState()
+    state = stored_state(place)
     ids = ids_of(plan, named)
     past = Past(place.path, place.storage_options, ids)
     logs = observe(config, plan, routes).offsets
@@ -167,12 +167,6 @@ def places_of(
     return places
 
 
-def _plan(config: Config, request: MoveRequest) -> Plan:
-    """The plan of what is asked for; every cluster of it has to answer."""
-    why = "positions are compared with the live logs"
-    return plan_of_all(config, config.chosen(request.source), why)
-
-
 def ids_of(plan: Plan, partitions: Iterable[SourcePartition]) -> dict[SourcePartition, LogId]:
     """The log that each partition is now."""
     now = identity_of(plan)
@@ -215,9 +209,8 @@ def _aimed(
 
 def cuts_of(config: Config, ids: Mapping[SourcePartition, LogId]) -> dict[SourcePartition, int]:
     """Up to where offsets of a log were given out twice, because it was cut off in between."""
-    place = config.checkpoint
     cuts: dict[SourcePartition, int] = {}
-    for record in GapTable(StateStore.of(place)).load().values():
+    for record in GapTable(StateStore.of(config.checkpoint)).load().values():
         gap = record.gap
         now = ids.get(gap.partition)
         if gap.kind is GapKind.BEYOND_END and now and gap.then.topic in ("", now.topic):

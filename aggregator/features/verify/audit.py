@@ -3,7 +3,6 @@
 A batch that cannot be read costs its own hub topic only.
 """
 
-import os
 import re
 import threading
 import time
@@ -51,15 +50,12 @@ class DamagedPlace:
 
     def spoiled(self, windows: Iterable[Window]) -> frozenset[str]:
         """The hub topics that cannot be compared: the error does not say in which cluster it is."""
+        place = (self.topic, self.partition)
         return frozenset(
             it.hub_topic
             for it in windows
-            if it.hub_topic == self.topic or it.partition.topic_partition == self._place
+            if it.hub_topic == self.topic or it.partition.topic_partition == place
         )
-
-    @property
-    def _place(self) -> tuple[str, int]:
-        return (self.topic, self.partition)
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}@{self.offset} {self.why}"
@@ -239,11 +235,8 @@ def _session(config: Config, given: SparkSession | None) -> Iterator[Future[Spar
         future.set_result(given)
         yield future
         return
-    master = config.spark.master
-    if master == "auto":
-        master = f"local[{os.cpu_count() or 1}]"
     with ThreadPoolExecutor(1, thread_name_prefix="session") as pool:
-        future = pool.submit(open_reader, config, master)
+        future = pool.submit(open_reader, config, config.spark.master)
         try:
             yield future
         finally:

@@ -8,7 +8,6 @@ alone. The rows are read in batches and folded, as there may be millions.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,11 +15,10 @@ from pyarrow.dataset import Dataset
 
 from aggregator.features.verify.audit_scope import CopyBegin
 from aggregator.model.values import SourcePartition, TopicPartition
-from aggregator.store.checkpoint.past_commits import AGAIN, MANY, SET
-from aggregator.store.checkpoint.rows import DOUBT, HUB_END, POSITION, SCHEMA
-from aggregator.store.delta import dataset, open_delta, translated
+from aggregator.store.checkpoint.past_commits import AGAIN, MANY, PARTITION, SET, table_of
+from aggregator.store.checkpoint.rows import DOUBT, HUB_END, POSITION, SCHEMA, partition_of
+from aggregator.store.delta import dataset, lowest, open_delta, translated
 
-PARTITION = ["cluster", "topic", "partition"]
 MARGIN = timedelta(minutes=10)
 """How much older than the newest that would do is the commit that a hub start is taken from: an
 audit is not to lean on the very commits that it judges."""
@@ -69,9 +67,7 @@ class Bounds:
         if delta is not None:
             with translated(path, "read"):
                 self._data = dataset(delta, path)
-                files = pa.table(delta.get_add_actions(flatten=True))
-                if files.num_rows and "min.seq" in files.column_names:
-                    self._oldest = int(pc.min(files["min.seq"]).as_py() or 0)
+                self._oldest = lowest(delta, "seq")
 
     def begun(self) -> dict[SourcePartition, CopyBegin]:
         """The lowest position of each partition.
@@ -93,7 +89,7 @@ class Bounds:
             return known and begins == first and not opened <= first <= closed
 
         return {
-            _partition(row): CopyBegin(
+            partition_of(row): CopyBegin(
                 row["offset"], is_exact(row["cluster"], row["seq"], row["begins"])
             )
             for row in found.to_pylist()
@@ -115,7 +111,7 @@ class Bounds:
         """Partitions whose position was set back: older records may follow newer ones."""
         back = (pc.field("lane") == AGAIN) | ((pc.field("lane") == SET) & ~pc.field("clean"))
         found = _folded(self._positions(["seq"], back), PARTITION, [("seq", "min")])
-        return frozenset(_partition(row) for row in found.to_pylist())
+        return frozenset(partition_of(row) for row in found.to_pylist())
 
     def kept_from(
         self, lost: Mapping[TopicPartition, int], into: str | None = None
@@ -132,7 +128,7 @@ class Bounds:
             for part in self._positions(["snapshot_at", "offset"])
         )
         found = _folded(rows, PARTITION, [("offset", "min")])
-        return {_partition(row): row["offset"] for row in found.to_pylist()}
+        return {partition_of(row): row["offset"] for row in found.to_pylist()}
 
     def hub_starts(self, lowers: Mapping[SourcePartition, int]) -> dict[TopicPartition, int]:
         """From where to read each hub partition, to see all records from `lowers` on.
@@ -146,14 +142,10 @@ class Bounds:
             for sp, lower in lowers.items()
             for first, furthest in (again.get(sp, (MANY, 0)),)
         ]
-        wanted = pa.table(
-            {
-                "cluster": pa.array([sp.cluster for sp in lowers], pa.string()),
-                "topic": pa.array([sp.topic for sp in lowers], pa.string()),
-                "partition": pa.array([sp.partition for sp in lowers], pa.int32()),
-                "lower": pa.array(list(lowers.values()), pa.int64()),
-                "before": pa.array(before, pa.int64()),
-            }
+        wanted = (
+            table_of(lowers)
+            .append_column("lower", pa.array(list(lowers.values()), pa.int64()))
+            .append_column("before", pa.array(before, pa.int64()))
         )
         last = _folded(self._covering(wanted), PARTITION, [("snapshot_at", "max")])
         until = pc.subtract(last["snapshot_at"], pa.scalar(MARGIN, pa.duration("us")))
@@ -201,8 +193,8 @@ class Bounds:
             for part in self._positions(["seq", "offset"])
         )
         far = _folded(earlier, PARTITION, [("offset", "max")])
-        furthest = {_partition(row): row["offset"] for row in far.to_pylist()}
-        since = {_partition(row): row["seq"] for row in found.to_pylist()}
+        furthest = {partition_of(row): row["offset"] for row in far.to_pylist()}
+        since = {partition_of(row): row["seq"] for row in found.to_pylist()}
         return {sp: (seq, furthest.get(sp, MANY)) for sp, seq in since.items()}
 
     def _behind(self, lost: Mapping[TopicPartition, int]) -> pa.Table:
@@ -294,7 +286,3 @@ def _renamed(rows: pa.Table, hub_topic: str | None) -> pa.Table:
 
 def _strings(**columns: list[str]) -> pa.Table:
     return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
-
-
-def _partition(row: Mapping[str, Any]) -> SourcePartition:
-    return SourcePartition(row["cluster"], row["topic"], row["partition"])

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from pydantic import Field
 
 from aggregator.config.schema import CheckpointConfig
-from aggregator.features.service import Resources, Service
+from aggregator.features.service import LoopService, Resources
 from aggregator.features.verify.audit_report import NOT_JUDGED, SILENT, SUMS
 from aggregator.features.verify.audit_scope import Standing
 from aggregator.features.verify.audit_table import HUB_TOPIC, TABLE
@@ -94,7 +94,7 @@ LOOK_SECONDS = 15.0
 STOP_SECONDS = 3.0
 
 
-class AuditWatch(Service):
+class AuditWatch(LoopService):
     """Knows the newest audit. Nothing here stops a run, or keeps it waiting.
 
     `latest` is replaced as a whole, so that it can be read from any thread; it is None while no
@@ -126,14 +126,6 @@ class AuditWatch(Service):
     def status(self) -> AuditStatus | None:
         """The newest audit that is known."""
         return self.latest
-
-    def end(self) -> None:
-        """Look no more; returns at once."""
-        self._loop.end()
-
-    def stop(self) -> None:
-        """End it, and wait a moment for that."""
-        self._loop.stop()
 
     def look(self) -> None:
         """Look once."""

@@ -1,13 +1,7 @@
 """Queries clusters for ids, topics, partitions, offsets and rights, and applies changes."""
 
 from aggregator.kafka.admin.admin import ClusterAdmin
-from aggregator.kafka.admin.all_clusters import (
-    by_partition,
-    discover,
-    each_cluster,
-    hub_facts,
-    selector,
-)
+from aggregator.kafka.admin.all_clusters import by_partition, discover, each_cluster, hub_facts
 from aggregator.kafka.admin.apply import apply
 from aggregator.kafka.admin.client_errors import ClusterCallError
 from aggregator.kafka.admin.offsets import PartitionOffsets
@@ -30,5 +24,4 @@ __all__ = [
     "each_cluster",
     "hub_facts",
     "open_admin",
-    "selector",
 ]

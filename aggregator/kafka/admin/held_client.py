@@ -7,7 +7,7 @@ given up, which each request is at its own timeout.
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import Any
@@ -72,7 +72,7 @@ class ClientHandle:
             with self._lock:
                 held = self._present()
                 asked = getattr(held.client, name)(*args, **options)
-                for future in _futures(asked):
+                for future in asked.values() if isinstance(asked, Mapping) else [asked]:
                     held.add(future)
                 return asked
 
@@ -149,7 +149,3 @@ class ClientHandle:
         if self._held is None:
             raise self._closed()
         return self._held
-
-
-def _futures(asked: object) -> Iterable[Future[Any]]:
-    return asked.values() if isinstance(asked, Mapping) else [asked]  # type: ignore[list-item]

@@ -52,7 +52,8 @@ def read_ids(
             counts[name] = len(found.partitions)
         elif code_of(found) not in MISSING:
             ids[name] = ""
-    if known is not None and ids == known.topic_ids and _tell(ids):
+    are_told = bool(ids) and not {"", NO_ID} & set(ids.values())
+    if are_told and known is not None and ids == known.topic_ids:
         return ClusterIds(known.cluster_id, known.topic_ids, counts)
     left = max(0.01, end - time.monotonic())
     return ClusterIds(str(admin.metadata(left).cluster_id), ids, counts)
@@ -62,7 +63,3 @@ def _ask(
     admin: ClusterAdmin, topics: list[str], seconds: float
 ) -> tuple[Mapping[str, Future[TopicDescription]]]:
     return (admin.client.describe_topics(TopicCollection(topics), request_timeout=seconds),)
-
-
-def _tell(ids: Mapping[str, str]) -> bool:
-    return bool(ids) and not {"", NO_ID} & set(ids.values())

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from types import TracebackType
 
 from aggregator.config.schema import ClusterConfig, Config
 from aggregator.kafka.admin.admin import ClusterAdmin
@@ -33,9 +32,7 @@ class AdminPool:
     def __enter__(self) -> AdminPool:
         return self
 
-    def __exit__(
-        self, _type: type[BaseException] | None, _error: object, _trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @contextmanager

@@ -14,6 +14,7 @@ from confluent_kafka.admin import (
 
 from aggregator.kafka.admin.client_errors import text_of
 from aggregator.model.values import ClusterFacts, TopicFacts
+from aggregator.plan.topics.source_configs import facts_in
 
 CONFIGS_AT_ONCE = 500
 """Topics whose configs are known and are asked for again by one description."""
@@ -118,22 +119,6 @@ def _facts(
     description: TopicDescription, own: Mapping[str, str], values: Mapping[str, str]
 ) -> TopicFacts:
     replicas = [len(partition.replicas) for partition in description.partitions]
-    known: dict[str, Any] = {}
-    for key, name in (
-        ("max_message_bytes", "max.message.bytes"),
-        ("retention_ms", "retention.ms"),
-        ("timestamp_after_max_ms", "message.timestamp.after.max.ms"),
-        ("timestamp_before_max_ms", "message.timestamp.before.max.ms"),
-    ):
-        if name in values:
-            known[key] = int(values[name])
-    for key, name in (
-        ("cleanup_policy", "cleanup.policy"),
-        ("timestamp_type", "message.timestamp.type"),
-        ("compression_type", "compression.type"),
-    ):
-        if name in values:
-            known[key] = values[name]
     return TopicFacts(
         name=description.name,
         topic_id=str(description.topic_id),
@@ -141,7 +126,7 @@ def _facts(
         replication_factor=min(replicas, default=0),
         internal=bool(description.is_internal),
         configs=dict(sorted(own.items())),
-        **known,
+        **facts_in(values),
     )
 
 

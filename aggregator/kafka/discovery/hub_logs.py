@@ -160,7 +160,8 @@ def settled_logs(
     asked = time.monotonic()
     before = read_topics(hub, topics, timeout)
     long_ago = stood is not None and asked - stood.at >= SETTLE_SECONDS
-    if stood is not None and long_ago and _ends(before.logs).items() <= stood.ends.items():
+    ends = {tp: log.latest for tp, log in before.logs.items()}
+    if stood is not None and long_ago and ends.items() <= stood.ends.items():
         return before
     while not stop.wait(SETTLE_SECONDS):
         now = read_topics(hub, topics, timeout)
@@ -257,7 +258,3 @@ def _partitions_of(topics: Mapping[str, int]) -> list[TopicPartition]:
         for topic, count in sorted(topics.items())
         for partition in range(count)
     ]
-
-
-def _ends(logs: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, int]:
-    return {tp: log.latest for tp, log in logs.items()}

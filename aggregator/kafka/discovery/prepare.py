@@ -39,6 +39,7 @@ from aggregator.plan.refusals import NOTHING_REFUSED, Refusals
 from aggregator.plan.topics.hub_topics import Flowing, flowing_of
 from aggregator.plan.topics.naming import naming_of
 from aggregator.store.checkpoint.checkpoint_table import stored_state
+from aggregator.store.checkpoint.identity import identity_of
 
 Attempt = Callable[[Sequence[Action]], Sequence[Applied]]
 
@@ -215,11 +216,7 @@ def observe(
     )
     return Observed(
         cluster_ids={alias: facts.cluster_id for alias, facts in plan.sources.items()},
-        topic_ids={
-            (alias, name): topic.topic_id
-            for alias, facts in plan.sources.items()
-            for name, topic in facts.topics.items()
-        },
+        topic_ids=identity_of(plan).topic_ids,
         offsets=by_partition(answers.ok),
         stable=frozenset(
             alias

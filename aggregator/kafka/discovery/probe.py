@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from aggregator.config.schema import Config
-from aggregator.kafka.admin import ClusterAdmin, ClusterCallError, open_admin
+from aggregator.kafka.admin import ClusterAdmin, ClusterCallError, by_partition, open_admin
 from aggregator.kafka.admin.ids import ClusterIds, read_ids
 from aggregator.kafka.admin.parallel import seconds_for
 from aggregator.model.loop import Loop
@@ -179,11 +179,11 @@ class SourceWatch:
         if failure is not None and ids.topic_ids:
             raise failure
         # Otherwise it answers, and the topics are gone.
-        own = self._named(ends)
+        own = by_partition({self.alias: ends})
         seen = Seen(asked_at, ids.cluster_id, ids.topic_ids, own, {})
         if highs is None:
             return seen, self.latest.mark
-        high = self._named(highs)
+        high = by_partition({self.alias: highs})
         seen = replace(seen, highs=high)
         stable = {sp: end for sp, end in own.items() if end < high.get(sp, end)}
         mark = Mark(
@@ -212,8 +212,7 @@ class SourceWatch:
         found = {
             tp: high
             for tp, high in highs.items()
-            if (it := known.get(SourcePartition(self.alias, tp.topic, tp.partition))) is not None
-            and it.end == high
+            if (it := known.get(SourcePartition(self.alias, *tp))) is not None and it.end == high
         }
         rest = [tp for tp in wanted if tp not in found]
         return {**found, **admin.log_ends(rest, timeout)} if rest else found
@@ -233,6 +232,3 @@ class SourceWatch:
         if mark is not None and now - mark.asked_at < MARK_SECONDS:
             return None
         return admin.high_watermarks(wanted, timeout)
-
-    def _named(self, ends: Mapping[TopicPartition, int]) -> dict[SourcePartition, int]:
-        return {SourcePartition(self.alias, tp.topic, tp.partition): it for tp, it in ends.items()}

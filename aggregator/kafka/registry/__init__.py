@@ -1,7 +1,7 @@
 """Finds the whole schema of an id in a cluster's schema registry."""
 
 from aggregator.kafka.registry.client import Registry, open_registry
-from aggregator.kafka.registry.placement import Place, place_of, translated_topics
+from aggregator.kafka.registry.placement import place_of, translated_topics
 from aggregator.kafka.registry.wire_format import (
     ID_HEADERS,
     Schema,
@@ -13,7 +13,6 @@ from aggregator.kafka.registry.wire_format import (
 
 __all__ = [
     "ID_HEADERS",
-    "Place",
     "Registry",
     "Schema",
     "SchemaId",

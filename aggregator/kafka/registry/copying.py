@@ -5,17 +5,17 @@ done again after a failure.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
-from aggregator.kafka.registry.client import NOT_FOUND, Registry, kind_of
+from aggregator.kafka.registry.client import MOST_DEEP, NOT_FOUND, Registry, kind_of
 from aggregator.kafka.registry.differences import differences, in_words
 from aggregator.kafka.registry.wire_format import SchemaId
 from aggregator.model.errors import RegistryError
 
 CONFLICT = 409
-MOST_DEEP = 20
+Found = TypeVar("Found")
 
 
 class Reference(NamedTuple):
@@ -71,12 +71,7 @@ class Registered(NamedTuple):
 
 def read_definition(source: Registry, schema: SchemaId) -> Definition | None:
     """The schema with an id or a GUID; None when there is none. RegistryError without an answer."""
-    try:
-        return _definition(source.definition(schema))
-    except RegistryError as error:
-        if error.code != NOT_FOUND:
-            raise
-        return None
+    return _if_there(lambda: _definition(source.definition(schema)))
 
 
 def copy_schema(
@@ -113,12 +108,7 @@ def settle(hub: Registry, owed: Owed) -> Owed | None:
 
 def newest(registry: Registry, subject: str) -> Mapping[str, Any] | None:
     """A registry's entry of the newest version of a subject; None where there is none."""
-    try:
-        return _object(registry.call("GET", f"{_path(subject)}/versions/latest"))
-    except RegistryError as error:
-        if error.code != NOT_FOUND:
-            raise
-        return None
+    return _if_there(lambda: _object(registry.call("GET", f"{_path(subject)}/versions/latest")))
 
 
 def would_fit(hub: Registry, subject: str, kind: str, text: str) -> bool | None:
@@ -192,11 +182,12 @@ class _Copy:
     ) -> Registered:
         hub = self._hub
         still: Owed | None = None
-        if level is not None and not _exists(hub, subject):
+        versions = f"{_path(subject)}/versions"
+        if level is not None and _if_there(lambda: hub.call("GET", versions)) is None:
             # Before the schema: killed in between, the next try finds no subject that is new.
             still = _set(hub, Owed(subject, level, ""))
         try:
-            found = _object(hub.call("POST", f"{_path(subject)}/versions", own.body()))
+            found = _object(hub.call("POST", versions, own.body()))
         except RegistryError as error:
             if error.code != CONFLICT:
                 raise
@@ -242,14 +233,14 @@ def _conflict(hub: Registry, subject: str, own: Definition, why: RegistryError) 
     return RegistryError(words, code=CONFLICT, detail=why.detail)
 
 
-def _exists(hub: Registry, subject: str) -> bool:
+def _if_there(ask: Callable[[], Found]) -> Found | None:
+    """What a registry has; None where it says that there is no such thing."""
     try:
-        hub.call("GET", f"{_path(subject)}/versions")
+        return ask()
     except RegistryError as error:
         if error.code != NOT_FOUND:
             raise
-        return False
-    return True
+        return None
 
 
 def _level(registry: Registry, subject: str) -> str | None:

@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from aggregator.kafka.registry.wire_format import NAMED, full_name
+
 NOT_THERE = "not there"
 WHOLE = "(as a whole)"
-NAMED = ("record", "error", "enum", "fixed")
 MOST_SHOWN = 8
 
 
@@ -101,7 +102,7 @@ class _Avro:
 
     def type(self, node: Any, space: str) -> str:
         if isinstance(node, str):
-            full = _full(node, space)
+            full = full_name(node, space)
             if full in self._defined:
                 return self.type(*self._defined[full])
             return node
@@ -111,7 +112,7 @@ class _Avro:
         if not isinstance(kind, str):
             return self.type(kind, space)
         if kind in NAMED:
-            name = _full(str(node["name"]), str(node.get("namespace") or space))
+            name = full_name(str(node["name"]), str(node.get("namespace") or space))
             self._defined[name] = (node, name.rpartition(".")[0])
             inner = [str(it) for it in node.get("symbols", ())]
             inner += [str(node["size"])] if "size" in node else []
@@ -126,7 +127,7 @@ class _Avro:
     def fields(self, node: Any, space: str, path: str, above: tuple[str, ...]) -> dict[str, Facts]:
         """Those of a type, whatever it is made of; `above` are the records around it."""
         if isinstance(node, str):
-            full = _full(node, space)
+            full = full_name(node, space)
             if full not in self._defined:
                 return {}
             node, space = self._defined[full]
@@ -145,7 +146,7 @@ class _Avro:
         if kind not in ("record", "error"):
             return {} if isinstance(kind, str) else self.fields(kind, space, path, above)
         self.type(node, space)
-        name = _full(str(node["name"]), str(node.get("namespace") or space))
+        name = full_name(str(node["name"]), str(node.get("namespace") or space))
         if name in above:
             return {}
         space, above, found = name.rpartition(".")[0], (*above, name), {}
@@ -155,10 +156,6 @@ class _Avro:
             found[at] = Facts(self.type(each["type"], space), default, default is not None)
             found |= self.fields(each["type"], space, at, above)
         return found
-
-
-def _full(name: str, space: str) -> str:
-    return name if "." in name or not space else f"{space}.{name}"
 
 
 def _json_schema(text: str) -> dict[str, Facts]:

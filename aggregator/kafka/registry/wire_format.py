@@ -24,7 +24,8 @@ SchemaKind = Literal["AVRO", "JSON", "PROTOBUF"]
 _PRIMITIVES = frozenset(
     ("null", "boolean", "int", "long", "float", "double", "bytes", "string", "array", "map")
 )
-_NAMED = frozenset(("record", "error", "enum", "fixed"))
+NAMED = frozenset(("record", "error", "enum", "fixed"))
+"""The types of Avro that have names of their own."""
 
 
 class Framed(NamedTuple):
@@ -105,10 +106,10 @@ class _Inliner:
         kind = node.get("type")
         if not isinstance(kind, str):
             return {**node, "type": self.of(kind, space)}
-        if kind in _NAMED:
+        if kind in NAMED:
             name = str(node.get("name", ""))
             space = name.rpartition(".")[0] or str(node.get("namespace", "") or space)
-            self._defined.add(_full(name, space))
+            self._defined.add(full_name(name, space))
             if "fields" in node:
                 fields = [{**it, "type": self.of(it.get("type"), space)} for it in node["fields"]]
                 return {**node, "fields": fields}
@@ -120,7 +121,7 @@ class _Inliner:
         return found if isinstance(found, dict) else {**node, "type": found}
 
     def _of_name(self, name: str, space: str) -> Any:
-        for full in (_full(name, space), name):
+        for full in (full_name(name, space), name):
             if full in self._defined or full not in self._definitions:
                 continue
             # What is written by its full name needs no namespace from around it.
@@ -128,7 +129,8 @@ class _Inliner:
         return name
 
 
-def _full(name: str, space: str) -> str:
+def full_name(name: str, space: str) -> str:
+    """The name of a type of Avro, with its namespace."""
     return name if "." in name or not space else f"{space}.{name}"
 
 

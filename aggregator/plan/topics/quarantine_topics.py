@@ -5,10 +5,11 @@ compaction, and the time of arrival as their timestamps, so that they refuse no 
 timestamp. Pure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aggregator.config.schema import Config
+from aggregator.config.topics import TopicRules
 from aggregator.model.values import ClusterFacts, TopicFacts
 from aggregator.plan.actions import Action, AlterConfigs, CreateTopic
 from aggregator.plan.topics.hub_topics import HubTopic
@@ -77,28 +78,16 @@ def plan_quarantine(
     config: Config, contributions: Mapping[str, Sequence[Contribution]], hub: ClusterFacts
 ) -> AsidePlan:
     """What to do at the hub, so that records into these hub topics can be quarantined."""
-    sources = [
-        source
-        for hub_topic, found in contributions.items()
-        if config.topics.rules_for(hub_topic).on_poison == "quarantine"
-        for source in found
-    ]
     aside = Aside(
         quarantine_topic(config), "quarantine topic", "topics.quarantine", "topics.on_poison: stop"
     )
-    return _plan(aside, sources, config, contributions, hub)
+    return _plan(aside, lambda it: it.on_poison == "quarantine", config, contributions, hub)
 
 
 def plan_duplicates(
     config: Config, contributions: Mapping[str, Sequence[Contribution]], hub: ClusterFacts
 ) -> AsidePlan:
     """What to do at the hub, so that duplicates of records into these hub topics can be dropped."""
-    sources = [
-        source
-        for hub_topic, found in contributions.items()
-        if config.topics.rules_for(hub_topic).dedup.is_on
-        for source in found
-    ]
     aside = Aside(
         name=duplicates_topic(config),
         called="duplicates topic",
@@ -106,16 +95,22 @@ def plan_duplicates(
         without="topics.dedup: off",
         retention_ms=DUPLICATES_MS,
     )
-    return _plan(aside, sources, config, contributions, hub)
+    return _plan(aside, lambda it: it.dedup.is_on, config, contributions, hub)
 
 
 def _plan(
     aside: Aside,
-    sources: Sequence[Contribution],
+    asks_for_it: Callable[[TopicRules], bool],
     config: Config,
     contributions: Mapping[str, Sequence[Contribution]],
     hub: ClusterFacts,
 ) -> AsidePlan:
+    sources = [
+        source
+        for hub_topic, found in contributions.items()
+        if asks_for_it(config.topics.rules_for(hub_topic))
+        for source in found
+    ]
     if not sources:
         return AsidePlan()
     existing = hub.topics.get(aside.name)

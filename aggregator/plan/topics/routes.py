@@ -97,6 +97,7 @@ def plan_routes(
 ) -> tuple[Route, ...]:
     """A route per source topic whose hub topic is planned, in config order of the sources."""
     routes = []
+    with_registry = {it for it, own in config.sources.items() if own.schemas.registry is not None}
     for hub_topic, sources in matching.contributions.items():
         if (target := hub_topics.get(hub_topic)) is None:
             continue
@@ -112,7 +113,7 @@ def plan_routes(
                 transform=rules.transform,
                 origin=rules.origin,
                 dedup=_events(config, rules.dedup),
-                schemas=rules.schemas if _has_registry(config, source.cluster) else "pass",
+                schemas=rules.schemas if source.cluster in with_registry else "pass",
             )
             for source in sources
         ]
@@ -124,10 +125,6 @@ def _events(config: Config, rule: DedupRule) -> EventRule | None:
     if rule.by is None:
         return None
     return EventRule(rule.by, round(rule.window * 1000), duplicates_topic(config))
-
-
-def _has_registry(config: Config, alias: str) -> bool:
-    return config.sources[alias].schemas.registry is not None
 
 
 def _match_source(

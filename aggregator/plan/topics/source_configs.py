@@ -4,9 +4,10 @@ The hub must hold what every source holds, so the larger size and the longer ret
 anything else the first source in config order wins, and a warning names both values.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
+from typing import Any
 
 from aggregator.model.values import TopicFacts
 from aggregator.plan.topics.selection import first_match
@@ -35,6 +36,20 @@ TIMESTAMP_BEFORE_MAX = "message.timestamp.before.max.ms"
 COMPRESSION_TYPE = "compression.type"
 RAISE_ONLY = (MAX_MESSAGE_BYTES, RETENTION_MS, RETENTION_BYTES)
 """Never lowered on a hub topic: to lower retention deletes records that arrived already."""
+_FACTS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    MAX_MESSAGE_BYTES: ("max_message_bytes", int),
+    RETENTION_MS: ("retention_ms", int),
+    CLEANUP_POLICY: ("cleanup_policy", str),
+    TIMESTAMP_TYPE: ("timestamp_type", str),
+    TIMESTAMP_AFTER_MAX: ("timestamp_after_max_ms", int),
+    TIMESTAMP_BEFORE_MAX: ("timestamp_before_max_ms", int),
+    COMPRESSION_TYPE: ("compression_type", str),
+}
+
+
+def facts_in(configs: Mapping[str, str]) -> dict[str, Any]:
+    """What effective configs say of a topic, by the names that `TopicFacts` has for it."""
+    return {key: kind(configs[name]) for name, (key, kind) in _FACTS.items() if name in configs}
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from aggregator.model.errors import CheckpointError
 from aggregator.store.checkpoint.rows import EPOCH, POSITION, to_millis, to_moment
 from aggregator.store.checkpoint.start_state import CheckpointState, state_from
-from aggregator.store.delta import dataset, open_delta, translated
+from aggregator.store.delta import dataset, highest, open_delta, translated
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,6 @@ class Commit:
     positions: int
     rows: int
     clean: bool
-    full: bool
 
 
 def history(
@@ -42,12 +40,10 @@ def history(
     if delta is None:
         return []
     with translated(path, "read"):
-        data = dataset(delta, path)
-        files = pa.table(delta.get_add_actions(flatten=True))
-        last = pc.max(files["max.seq"]).as_py() if files.num_rows else 0
-        rows = data.to_table(filter=pc.field("seq") > (last or 0) - limit)
+        since = highest(delta, "seq") - limit
+        rows = dataset(delta, path).to_table(filter=pc.field("seq") > since)
     by_seq: dict[int, list[dict[str, Any]]] = {}
-    columns = ["seq", "epoch", "generation", "lane", "batch", "kind", "full", "clean"]
+    columns = ["seq", "epoch", "generation", "lane", "batch", "kind", "clean"]
     for row in rows.select([*columns, "snapshot_at", "committed_at"]).to_pylist():
         by_seq.setdefault(row["seq"], []).append(row)
     return [_commit(by_seq[seq]) for seq in sorted(by_seq, reverse=True)]
@@ -67,7 +63,6 @@ def _commit(rows: list[dict[str, Any]]) -> Commit:
         positions=sum(row["kind"] == POSITION for row in rows),
         rows=len(rows),
         clean=bool(head["clean"]),
-        full=bool(head["full"]),
     )
 
 

@@ -7,7 +7,6 @@ here as it is in `append`.
 
 from dataclasses import dataclass
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, WriterProperties
 
@@ -19,7 +18,9 @@ from aggregator.store.delta import (
     at_known_version,
     cut_log,
     dataset,
+    lowest,
     make_durable,
+    statistic,
     translated,
 )
 
@@ -38,7 +39,6 @@ class Maintained:
     files_before: int
     files_after: int
     rows_deleted: int
-    files_deleted: int
 
 
 def maintain(
@@ -88,7 +88,7 @@ def _maintain(
         # On the disk before the vacuum deletes what it replaces.
         make_durable(table.path, delta.version())
         failpoint("after-compaction")
-        gone = delta.vacuum(
+        delta.vacuum(
             retention_hours=keep_hours,
             dry_run=False,
             enforce_retention_duration=False,
@@ -99,7 +99,7 @@ def _maintain(
         failpoint("after-vacuum")
         table.adopt(delta)
         cut_log(delta, table.path)
-    return Maintained(before, len(delta.file_uris()), deleted, len(gone))
+    return Maintained(before, len(delta.file_uris()), deleted)
 
 
 def _expired_before(path: str, delta: DeltaTable, cutoff_ms: int) -> int:
@@ -108,10 +108,7 @@ def _expired_before(path: str, delta: DeltaTable, cutoff_ms: int) -> int:
     It is the last full commit before the cutoff, so that the state at the cutoff and at every
     moment after it can still be found.
     """
-    files = pa.table(delta.get_add_actions(flatten=True))
-    if files.num_rows == 0 or "min.committed_at" not in files.column_names:
-        return 0
-    oldest = pc.min(files["min.committed_at"]).as_py()
+    oldest = statistic(delta, "min", "committed_at")
     if oldest is None or to_millis(oldest) >= cutoff_ms:
         return 0
     old = dataset(delta, path).to_table(
@@ -119,4 +116,4 @@ def _expired_before(path: str, delta: DeltaTable, cutoff_ms: int) -> int:
         filter=(pc.field("committed_at") < to_moment(cutoff_ms)) & pc.field("full"),
     )
     last_full = int(pc.max(old["seq"]).as_py() or 0)
-    return last_full if last_full > int(pc.min(files["min.seq"]).as_py()) else 0
+    return last_full if last_full > lowest(delta, "seq") else 0

@@ -12,16 +12,22 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from aggregator.model.values import LogId, OffsetRange, SourcePartition, TopicPartition
 from aggregator.plan.positions.hub_losses import cut_ends, id_before, is_lost
-from aggregator.store.checkpoint.rows import HUB, HUB_END, POSITION, Checkpoint, from_table
-from aggregator.store.delta import dataset, open_delta, translated
+from aggregator.store.checkpoint.rows import (
+    HUB,
+    HUB_END,
+    POSITION,
+    Checkpoint,
+    from_table,
+    partition_of,
+)
+from aggregator.store.delta import dataset, highest, lowest, open_delta, translated
 
 SET = "positions set"
 AGAIN = "positions --again"
@@ -105,14 +111,14 @@ class Past:
         self._partitions = dict(partitions)
         ids = partitions.values()
         self._wanted = (
-            _table(partitions)
+            table_of(partitions)
             .append_column("cluster_now", pa.array([it.cluster for it in ids], pa.string()))
             .append_column("topic_now", pa.array([it.topic for it in ids], pa.string()))
         )
         delta = open_delta(path, storage_options) if partitions else None
         self._data = dataset(delta, path) if delta is not None else None
-        self._last = _seq(delta, pc.max, "max.seq") if delta is not None else 0
-        self._first = _seq(delta, pc.min, "min.seq") if delta is not None else 0
+        self._last = highest(delta, "seq") if delta is not None else 0
+        self._first = lowest(delta, "seq") if delta is not None else 0
         known = earlier if earlier is not None and earlier._partitions == self._partitions else None
         folded: _Folded = _Folded() if known is None else known._folded.copy()
         self._folded: _Folded = folded
@@ -232,7 +238,7 @@ class Past:
             asked = pc.field("clean") & ~pc.field("full")
             asked = asked & (pc.field("committed_at") - pc.field("snapshot_at") < soon)
             for row in own.filter(asked).to_pylist():
-                ended[row["seq"], _partition(row)] = row["offset"]
+                ended[row["seq"], partition_of(row)] = row["offset"]
         found: dict[SourcePartition, int] = {}
         for checkpoint in self._all_of({seq for seq, _ in ended}):
             bound = _bound(checkpoint)
@@ -256,7 +262,7 @@ class Past:
         """Of each partition the first commit (its seq) as `tops` wants it."""
         rewound = [self._folded.rewound.get(sp, 0) for sp in targets]
         limits = (
-            _table(targets)
+            table_of(targets)
             .append_column("target", pa.array(targets.values(), pa.int64()))
             .append_column("rewound", pa.array(rewound, pa.int64()))
         )
@@ -290,7 +296,7 @@ class Past:
     ) -> dict[SourcePartition, int]:
         """Of each partition the commit (its seq) as `bounds` wants it."""
         limits = (
-            _table(targets)
+            table_of(targets)
             .append_column("target", pa.array(targets.values(), pa.int64()))
             .append_column(
                 "until", pa.array([self._folded.again.get(sp, MANY) for sp in targets], pa.int64())
@@ -382,7 +388,7 @@ def _newest(rows: pa.Table) -> Iterator[tuple[SourcePartition, tuple[datetime, i
     rows = rows.join(last, PARTITION, join_type="inner")
     rows = rows.filter(pc.field("snapshot_at") == pc.field("snapshot_at_max"))
     for row in rows.group_by([*PARTITION, "snapshot_at"]).aggregate([("seq", "max")]).to_pylist():
-        yield _partition(row), (row["snapshot_at"], row["seq_max"])
+        yield partition_of(row), (row["snapshot_at"], row["seq_max"])
 
 
 def _same(then: str, now: str) -> pc.Expression:
@@ -395,7 +401,7 @@ def _fold(
     into: dict[SourcePartition, int], rows: pa.Table, column: str, how: Literal["min", "max"]
 ) -> None:
     for row in rows.group_by(PARTITION).aggregate([(column, how)]).to_pylist():
-        sp, value = _partition(row), row[f"{column}_{how}"]
+        sp, value = partition_of(row), row[f"{column}_{how}"]
         into[sp] = FOLDS[how](into.get(sp, value), value)
 
 
@@ -404,14 +410,6 @@ def _least_of(rows: pa.Table, keys: Sequence[str], columns: Sequence[str]) -> pa
     grouped = rows.group_by(list(keys)).aggregate([(column, "min") for column in columns])
     ordered = grouped.select([*keys, *(f"{column}_min" for column in columns)])
     return ordered.rename_columns([*keys, *columns])
-
-
-def _seq(delta: DeltaTable, of: Callable[[Any], Any], column: str) -> int:
-    """The first or the last commit in the table, by its files' statistics."""
-    files = pa.table(delta.get_add_actions(flatten=True))
-    if files.num_rows == 0 or column not in files.column_names:
-        return 0
-    return int(of(files[column]).as_py() or 0)
 
 
 def _bound(checkpoint: Checkpoint) -> ProvenBound:
@@ -423,7 +421,8 @@ def _bound(checkpoint: Checkpoint) -> ProvenBound:
     )
 
 
-def _table(partitions: Iterable[SourcePartition]) -> pa.Table:
+def table_of(partitions: Iterable[SourcePartition]) -> pa.Table:
+    """Source partitions as rows, by the columns of PARTITION."""
     listed = list(partitions)
     return pa.table(
         {
@@ -432,7 +431,3 @@ def _table(partitions: Iterable[SourcePartition]) -> pa.Table:
             "partition": pa.array([sp.partition for sp in listed], pa.int32()),
         }
     )
-
-
-def _partition(row: Mapping[str, Any]) -> SourcePartition:
-    return SourcePartition(row["cluster"], row["topic"], row["partition"])

@@ -182,13 +182,14 @@ def from_table(table: pa.Table) -> list[Checkpoint]:
     return [_checkpoint(groups[key]) for key in sorted(groups)]
 
 
+def partition_of(row: Mapping[str, Any]) -> SourcePartition:
+    """The source partition that a row names."""
+    return SourcePartition(row["cluster"], row["topic"], row["partition"])
+
+
 def _checkpoint(rows: list[dict[str, Any]]) -> Checkpoint:
     first = rows[0]
-    positions = {
-        SourcePartition(row["cluster"], row["topic"], row["partition"]): row
-        for row in rows
-        if row["kind"] == POSITION
-    }
+    positions = {partition_of(row): row for row in rows if row["kind"] == POSITION}
     hub_rows = [row for row in rows if row["kind"] == HUB_END]
     named = [*positions.values(), *hub_rows]
     return Checkpoint(

@@ -304,17 +304,14 @@ def _carry(seq: int, epoch: int, group: list[tuple[SourcePartition, Entry]]) -> 
     cluster_ids = {sp.cluster: entry.cluster_id for sp, entry in group if entry.cluster_id}
     if newest.cluster_id:
         cluster_ids[HUB] = newest.cluster_id
-    return Checkpoint(
-        lane=newest.lane,
-        generation=newest.generation,
-        batch=newest.batch,
+    return made_of(
+        Checkpoint,
+        newest,
         positions=Positions({sp: entry.position for sp, entry in group}),
         hub_ends=least_ends(snapshot.hub_ends for snapshot in snapshots),
-        snapshot_at_ms=newest.snapshot_at_ms,
         cluster_ids=cluster_ids,
         topic_ids=topic_ids,
         log_ends={sp: entry.log_end for sp, entry in group if entry.log_end is not None},
-        clean=newest.clean,
         full=True,
         seq=seq,
         epoch=epoch,
@@ -336,15 +333,13 @@ def _cut(
 
 
 def _doubt(seq: int, epoch: int, alias: str, snapshot: Snapshot) -> Checkpoint:
-    return Checkpoint(
-        lane=snapshot.lane,
-        generation=snapshot.generation,
-        batch=snapshot.batch,
+    return made_of(
+        Checkpoint,
+        snapshot,
         positions=Positions(),
-        hub_ends=snapshot.hub_ends,
-        snapshot_at_ms=snapshot.snapshot_at_ms,
         cluster_ids={HUB: snapshot.cluster_id} if snapshot.cluster_id else {},
         topic_ids={(HUB, topic): value for topic, value in snapshot.topic_ids.items()},
+        clean=False,
         full=True,
         seq=seq,
         epoch=epoch,

@@ -1,19 +1,39 @@
-"""Reads the fields of a topic's values from the schema registry of its cluster, for the catalog."""
+"""Reads the fields of datasets, for the catalog: a topic's by its registry, a table's by Delta."""
 
 import time
 from dataclasses import dataclass, field
 
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
 from aggregator.config.schema import Config
-from aggregator.features.lineage.lineage_jobs import Dataset, topic_at
-from aggregator.features.lineage.table_columns import Columns
+from aggregator.features.lineage.lineage_jobs import FOLDER, Dataset, topic_at
 from aggregator.kafka.registry.client import Registry, kind_of
 from aggregator.kafka.registry.copying import newest
 from aggregator.kafka.registry.differences import WHOLE, facts_of
 from aggregator.model.errors import RegistryError
 
+Columns = tuple[tuple[str, str], ...]
+"""Names of columns and their types, in the order of the table or the schema."""
 AGAIN_SECONDS = 60.0
 """How long before a registry that gave no answer is asked again: there may be thousands of
 topics."""
+
+
+def columns_of(dataset: Dataset) -> Columns:
+    """The columns of a table in a folder now; none when there is no table yet.
+
+    And none of a topic, or on an object store, whose credentials only Spark has. A table that
+    cannot be read has none either: the tee that writes it reports that.
+    """
+    if dataset.namespace != FOLDER:
+        return ()
+    try:
+        fields = DeltaTable(dataset.name).schema().fields
+    except DeltaError:
+        return ()
+    # A type is `long` of a primitive; `array`, `map` and `struct` of what is composed.
+    return tuple((it.name, str(getattr(it.type, "type", it.type))) for it in fields)
 
 
 @dataclass(slots=True)
