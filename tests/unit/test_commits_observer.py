@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from aggregator.config.in_force import InForce
 from aggregator.datapath.connector.reports import Counted, LaneReport, TaskReport
@@ -23,10 +24,12 @@ from aggregator.model.patched import Patched
 from aggregator.model.values import Lane, Positions, SourcePartition, TopicPartition
 from aggregator.plan.health.suspects import Seen
 from aggregator.plan.positions.hub_losses import cuts_in
+from aggregator.store.checkpoint import checkpoint_table
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.identity import Identity
 from aggregator.store.checkpoint.rows import Checkpoint
 from aggregator.store.checkpoint.start_state import CheckpointState
+from aggregator.store.delta import table_uri
 from support.flow_world import config_of
 from support.reading import wait_for
 from support.reports import lane_report, task
@@ -586,6 +589,50 @@ def test_a_commit_that_fails_is_tried_again_with_what_is_told_by_then(
         ("checkpoint_error", "the disk is full"),
         ("checkpoint_recovered", "checkpoints are committed again"),
     ]
+
+
+class Unheard:
+    """Commits, and does not say so, as an object store whose answer is lost."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, _: DeltaTable, *args: Any, **named: Any) -> None:
+        write_deltalake(DeltaTable(table_uri(str(self._folder))), *args, **named)
+        raise OSError("timed out")
+
+
+@pytest.mark.parametrize("is_moved", [False, True], ids=["recovered", "moved"])
+def test_where_a_failed_commit_that_has_landed_leaves_a_partition_it_starts(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_moved: bool
+) -> None:
+    query, _ = world.begun()
+    world.observer.finish(query, clean=False)
+    other, number = world.begun(name="us", positions=Positions({US0: 0}))
+
+    def commit(after: Positions) -> None:
+        if is_moved:
+            world.observer.moved(after)
+        else:
+            world.observer.recovered(after)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoint_table, "write_deltalake", Unheard(world.folder))
+        with pytest.raises(CheckpointError, match="timed out"):
+            commit(Positions({EU0: 50}))
+    # Until another commit shows it, it is where it was.
+    assert (world.observer.positions[EU0], world.state.positions[EU0]) == (0, 0)
+    assert EU0 in world.state.unclean
+    other.tells(task({US0: 10}, snapshot=number))
+    world.later()
+    assert world.observer.error == ""
+    assert EU0 not in world.state.unclean
+    assert world.observer.positions == world.state.positions == Positions({EU0: 50, US0: 10})
+    assert world.read_again() == world.state
+    # Later commits leave what lanes have reported alone.
+    other.tells(task({US0: 20}, point=2, snapshot=number))
+    world.observer.tick()
+    assert world.observer.positions[US0] == 20
 
 
 def test_beside_another_writer_nothing_is_committed_any_more(world: World) -> None:

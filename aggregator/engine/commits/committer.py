@@ -58,6 +58,8 @@ class Commits:
         self._log_ends: Mapping[SourcePartition, int] = {}
         self._cuts: Ends = {}
         self._maintain_after = 0.0
+        self._is_unsure = False
+        """Whether a commit has failed that may have landed all the same."""
         self._read_at = time.monotonic()
         self.state: CheckpointState = table.load()
         self._joined: tuple[CheckpointState, Mapping[str, object]] = (self.state, {})
@@ -203,12 +205,35 @@ class Commits:
         if not checkpoints and not again:
             self._cuts = {}
             return
-        self._table.append(*checkpoints, *again)
+        try:
+            self._table.append(*checkpoints, *again)
+        except CheckpointError:
+            self._is_unsure = True
+            raise
         self._cuts = {}
-        self.state = self._table.load()
+        state = self._table.load()
+        if self._is_unsure:
+            # Before the state: no one may see what it says by the positions of before.
+            self._is_unsure, self.positions = False, self._after_landed(state, own)
+        self.state = state
         self.committed_ms = time.time_ns() // 1_000_000
         if self.error:
             self._note_error("")
+
+    def _after_landed(self, state: CheckpointState, own: Collection[SourcePartition]) -> Positions:
+        """The positions, with those of a failed commit that has landed: what is clean starts there.
+
+        From where it was before, all that the hub holds since would be written again; or a part of
+        a log would be left out, where the position is of another log by now. What is clean is in no
+        lane, so nothing else can have moved it.
+        """
+        return self.positions.merged(
+            {
+                sp: entry.position
+                for sp, entry in state.entries.items()
+                if entry.snapshot.clean and sp not in own
+            }
+        )
 
     def _checkpoints(
         self, name: str, generation: int, identity: Identity, parts: Sequence[Bounded]
