@@ -17,6 +17,7 @@ from aggregator.model.errors import CheckpointConflictError, CheckpointError
 from aggregator.model.values import Part, Positions, SourcePartition, TopicPartition
 from aggregator.store import state_store
 from aggregator.store.checkpoint import checkpoint_table as table_module
+from aggregator.store.checkpoint import maintenance
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.history import history, state_at
 from aggregator.store.checkpoint.maintenance import maintain
@@ -166,6 +167,49 @@ def test_a_commit_that_comes_during_maintenance_is_found(
     with pytest.raises(CheckpointConflictError, match="Another aggregator"):
         first.append(commit(4))
     assert set(reopened(tmp_path).load().positions.values()) == {3}
+
+
+def broken_disk(path: str, version: int) -> None:
+    raise CheckpointError(f"input/output error at {path}, version {version}")
+
+
+@pytest.mark.parametrize("is_next", [False, True], ids=["append", "maintain"])
+def test_what_a_maintenance_that_failed_has_committed_is_of_no_other_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_next: bool
+) -> None:
+    table = writer(tmp_path)
+    for at in (1, 2):
+        table.append(commit(at))
+    known, state = table.version, table.load()
+    with monkeypatch.context() as patched:
+        patched.setattr(maintenance, "make_durable", broken_disk)
+        with pytest.raises(CheckpointError, match="input/output"):
+            maintain(table, WEEK, table._clock_ms())
+    # The files are merged, which the writer does not know.
+    assert table.version == known < reopened(tmp_path).version
+    assert reopened(tmp_path).load() == state
+    if is_next:
+        maintain(table, WEEK, table._clock_ms())
+    table.append(commit(3))
+    assert table.refused is None
+    assert set(table.load().positions.values()) == {3}
+    assert reopened(tmp_path).load() == table.load()
+
+
+def test_behind_a_maintenance_that_failed_another_writer_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = writer(tmp_path)
+    first.append(commit(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(maintenance, "make_durable", broken_disk)
+        with pytest.raises(CheckpointError, match="input/output"):
+            maintain(first, WEEK, first._clock_ms())
+    reopened(tmp_path).claim_epoch("there")
+    with pytest.raises(CheckpointConflictError, match="Another aggregator"):
+        first.append(commit(2))
+    with pytest.raises(CheckpointConflictError, match="Another aggregator"):
+        maintain(first, WEEK, first._clock_ms())
 
 
 def test_maintaining_an_empty_table_does_no_harm(tmp_path: Path) -> None:

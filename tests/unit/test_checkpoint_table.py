@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,25 @@ def test_a_commit_that_landed_without_a_word_is_known_again(
     assert set(table.load().positions.values()) == {1}
     assert table.append(commit(2)).seq == 3
     assert loaded(tmp_path) == table.load()
+
+
+def test_a_lease_is_as_old_as_the_commit_that_has_landed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, store = writer(tmp_path), Store(monkeypatch, tmp_path)
+    store.failing = [OSError("timed out")]
+    with pytest.raises(CheckpointError, match="timed out"):
+        table.append(commit(1))
+    renewed = table.renewed
+    # The first one meets what has landed, and nothing can be written behind it.
+    tries: list[Callable[..., None]] = [full_disk, write_deltalake]
+    monkeypatch.setattr(
+        table_module, "write_deltalake", lambda *args, **named: tries.pop()(*args, **named)
+    )
+    with pytest.raises(CheckpointError, match="No space left"):
+        table.renew()
+    assert set(table.load().positions.values()) == {1}
+    assert table.renewed is renewed is not None
 
 
 def test_another_commit_of_the_same_number_is_never_taken_for_this_one(

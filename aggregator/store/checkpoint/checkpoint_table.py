@@ -48,6 +48,9 @@ there are more and more of them."""
 HOLDER_COMMITS = 20
 """The number of commits searched for the writer's record: manual commits carry none."""
 
+MAINTENANCE = "maintenance"
+"""The lane of commits that change files, and no state."""
+
 CONFIGURATION: dict[str, str | None] = {
     # On a local disk every commit lists the log folder, so the log is kept short. Older
     # positions are read from the rows (history), not from older versions of the table.
@@ -180,7 +183,7 @@ class CheckpointTable:
         return done
 
     def _append(self, checkpoint: Checkpoint, *more: Checkpoint) -> Checkpoint | None:
-        """None when an earlier commit turned out to have landed: this one goes behind it."""
+        """None when another commit of this writer is there before it: this one goes behind it."""
         state = self.load()
         seq = state.seq + 1
         full = checkpoint.full or seq - state.full_seq >= FULL_EVERY
@@ -219,7 +222,7 @@ class CheckpointTable:
         retries: on our own handle that would make us believe we had seen them.
         """
         fresh = open_delta(self.path, self._storage_options)
-        if fresh is None or (fresh.version() != self.version and not self._landed(fresh)):
+        if fresh is None or not (fresh.version() == self.version or self._is_followed(fresh)):
             raise self.conflict()
         return fresh
 
@@ -245,12 +248,16 @@ class CheckpointTable:
         return self.refused
 
     def _commit(self, rows: pa.Table, after: CheckpointState, lane: str) -> bool:
-        """Commit rows, behind which the state is `after`; False when an earlier commit landed."""
+        """Commit rows, behind which the state is `after`.
+
+        False when another commit of this writer turned out to be there: it is followed.
+        """
         with self.lock:
             # Before the commit: anyone who sees it counts from a later moment than this one.
             began = now()
             committed = self._commit_now(rows, after, lane)
-            self.renewed = began
+            if committed:
+                self.renewed = began
         return committed
 
     def _commit_now(self, rows: pa.Table, after: CheckpointState, lane: str) -> bool:
@@ -280,8 +287,8 @@ class CheckpointTable:
                 )
         except CheckpointConflictError as error:
             fresh = open_delta(self.path, self._storage_options)
-            landed = fresh and self._landed(fresh)
-            if not landed:
+            landed = self._landed(fresh) if fresh is not None else ""
+            if fresh is None or not (landed or self._is_maintained(fresh)):
                 raise self.conflict() from error
         else:
             landed = self._adopt_commit(self.delta, commit)
@@ -290,6 +297,10 @@ class CheckpointTable:
         failpoint("after-commit")
         self._since_maintenance += 1
         return landed == commit
+
+    def _is_followed(self, fresh: DeltaTable) -> bool:
+        """Whether all that was committed since the known version is our own; then it is known."""
+        return bool(self._landed(fresh)) or self._is_maintained(fresh)
 
     def _landed(self, fresh: DeltaTable) -> str:
         """The id of our own commit, if it is the table's next version; else empty.
@@ -300,6 +311,21 @@ class CheckpointTable:
             return ""
         commit = str(last_commit(fresh).get("commit", ""))
         return self._adopt_commit(fresh, commit) if commit in self._untold else ""
+
+    def _is_maintained(self, fresh: DeltaTable) -> bool:
+        """Whether only our own maintenance has committed since the known version; then it is known.
+
+        It has failed behind that, as when the disk was full by then.
+        """
+        steps = fresh.version() - self.version
+        with translated(self.path, "read"):
+            commits = fresh.history(steps) if steps > 0 else []
+        own = (self.writer, MAINTENANCE)
+        is_own = all((it.get("writer"), it.get("lane")) == own for it in commits)
+        if not is_own or not 0 < steps == len(commits):
+            return False
+        self.delta = fresh
+        return True
 
     def _adopt_commit(self, delta: DeltaTable, commit: str) -> str:
         self.delta, self._state = delta, self._untold[commit]

@@ -2,7 +2,7 @@
 
 Runs between two commits of the writer, on a handle of its own. The writer continues from the
 version it leaves only when every commit up to there is the writer's: so a foreign commit is found
-here as it is in `append`.
+here as it is in `append`. One that fails leaves what it has committed by then: `append` follows it.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, WriterProperties
 
 from aggregator.model.failpoint import failpoint
-from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.checkpoint_table import MAINTENANCE, CheckpointTable
 from aggregator.store.checkpoint.rows import to_millis, to_moment
 from aggregator.store.delta import (
     NO_HOOKS,
@@ -62,7 +62,7 @@ def _maintain(
     properties = at_known_version(
         seq=str(state.seq),
         epoch=str(state.epoch),
-        lane="maintenance",
+        lane=MAINTENANCE,
         writer=table.writer,
         owner=table.record,
     )
