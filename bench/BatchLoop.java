@@ -12,6 +12,7 @@ import java.util.Properties;
 import java.util.concurrent.Semaphore;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.internals.BatchCollector;
+import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.internals.BatchDoor;
 import org.apache.kafka.common.PartitionInfo;
@@ -40,6 +41,7 @@ public final class BatchLoop {
     private final Placement placement;
     private final KafkaConsumer<byte[], byte[]> consumer;
     private final BatchCollector fetched;
+    private final KafkaProducer<byte[], byte[]> hub;
     private final BatchDoor door;
     private final BatchPacker packer;
     private final int batchBytes;
@@ -63,8 +65,7 @@ public final class BatchLoop {
         consumer =
             new KafkaConsumer<>(source, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         fetched = BatchCollector.into(consumer);
-        KafkaProducer<byte[], byte[]> hub =
-            new KafkaProducer<>(producer, new ByteArraySerializer(), new ByteArraySerializer());
+        hub = new KafkaProducer<>(producer, new ByteArraySerializer(), new ByteArraySerializer());
         door = new BatchDoor(hub);
         Map<String, String> settings = new HashMap<>();
         producer.forEach((name, value) -> settings.put((String) name, (String) value));
@@ -160,13 +161,14 @@ public final class BatchLoop {
         int bytes = batch.remaining();
         buffer.acquireUninterruptibly(bytes);
         TopicPartition name = new TopicPartition(topic, to);
-        door.send(name, batch, count, BatchDoor.State.NONE, (metadata, error) -> {
+        Callback done = (metadata, error) -> {
             buffer.release(bytes);
             if (error != null) {
                 end(error);
             }
             packer.arrived(batch);
-        });
+        };
+        door.send(hub, name, batch, count, BatchDoor.State.NONE, done);
     }
 
     private int room() {

@@ -2,10 +2,12 @@ package aggregator.connector;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.github.luben.zstd.Zstd;
+import java.lang.reflect.Field;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -14,7 +16,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
+import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.clients.producer.internals.BatchDoor;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.Header;
@@ -141,6 +145,14 @@ class HubBatchesTest {
             run.check();
             assertTrue(run.loads.size() > run.deliveries.size(), "nothing was split");
             assertTrue(before < run.deliveries.size());
+        }
+    }
+
+    /** A task opens a producer for old records again and again, and closes it each time. */
+    @Test
+    void aDoorKeepsNoProducerThatNothingElseKeeps() {
+        for (Field each : BatchDoor.class.getDeclaredFields()) {
+            assertFalse(Producer.class.isAssignableFrom(each.getType()), each.getName());
         }
     }
 

@@ -25,9 +25,10 @@ import org.apache.kafka.common.utils.ByteBufferOutputStream;
 /**
  * Puts finished batches into the queue of a producer, whose own sender does all else: producer ids
  * and sequence numbers, requests, retries, leaders, timeouts. Used by one thread.
+ *
+ * <p>It does not keep its producer, so that a map with producers as weak keys forgets both.
  */
 public final class BatchDoor {
-    private final Producer<byte[], byte[]> producer;
     private final RecordAccumulator accumulator;
     private final Sender sender;
     private final IncompleteBatches incomplete;
@@ -36,7 +37,6 @@ public final class BatchDoor {
 
     /** ReflectiveOperationException where the client is not of the shape of the pinned one. */
     public BatchDoor(Producer<byte[], byte[]> producer) throws ReflectiveOperationException {
-        this.producer = producer;
         accumulator =
             (RecordAccumulator) PrivateFields.get(KafkaProducer.class, producer, "accumulator");
         sender = (Sender) PrivateFields.get(KafkaProducer.class, producer, "sender");
@@ -61,16 +61,21 @@ public final class BatchDoor {
     }
 
     /**
-     * Sends a batch of `count` records: of format 2 and finished, but for its producer's state and
-     * checksum. Another state than `NONE` takes a producer that is not idempotent. The callback
+     * Sends a batch of `count` records by its producer: of format 2 and finished, but for its state
+     * and checksum. Another state than `NONE` takes a producer that is not idempotent. The callback
      * gets the offset of its first record. The bytes are the door's from now on, until the callback
      * was called; with an error they may be read for longer.
      */
-    public void send(TopicPartition to, ByteBuffer bytes, int count, State state, Callback done)
-        throws ReflectiveOperationException {
+    public void send(
+        Producer<byte[], byte[]> producer,
+        TopicPartition to,
+        ByteBuffer bytes,
+        int count,
+        State state,
+        Callback done) throws ReflectiveOperationException {
         Deque<ProducerBatch> queue = queues.get(to);
         if (queue == null) {
-            queue = open(to);
+            queue = open(producer, to);
         }
         long now = System.currentTimeMillis();
         // As one that was split off another: its memory is not of the producer's pool.
@@ -86,7 +91,8 @@ public final class BatchDoor {
     }
 
     @SuppressWarnings("unchecked")
-    private Deque<ProducerBatch> open(TopicPartition to) throws ReflectiveOperationException {
+    private Deque<ProducerBatch> open(Producer<byte[], byte[]> producer, TopicPartition to)
+        throws ReflectiveOperationException {
         // As a first record would: it finds out whether the topic may be written.
         producer.partitionsFor(to.topic());
         Deque<ProducerBatch> found = (Deque<ProducerBatch>) queueOf.invoke(accumulator, to);

@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
+import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.internals.BatchDoor;
 import org.apache.kafka.common.TopicPartition;
@@ -62,6 +63,7 @@ final class HubBatches {
     private long batches;
     private long gathered;
     private final ArrayDeque<Place> begun = new ArrayDeque<>();
+    /** Of producers that may be in use: one that was closed is not kept by its door. */
     private final Map<Producer<byte[], byte[]>, BatchDoor> doors = new WeakHashMap<>();
 
     HubBatches(TaskSpec spec, Hub hub) {
@@ -236,12 +238,13 @@ final class HubBatches {
                     door = new BatchDoor(producer);
                     of.doors.put(producer, door);
                 }
-                door.send(to, batch.bytes(), batch.count(), state, (metadata, error) -> {
+                Callback done = (metadata, error) -> {
                     if (error == null) {
                         of.packer.arrived(batch.bytes());
                     }
                     sent.onCompletion(metadata, error);
-                });
+                };
+                door.send(producer, to, batch.bytes(), batch.count(), state, done);
             } catch (ReflectiveOperationException another) {
                 throw new IllegalStateException(ANOTHER_CLIENT, another);
             }
