@@ -27,7 +27,7 @@ final class HubRecords {
     private final PassedOrigins origins;
     private final String misfit;
     /** Null where records come as the consumer has them. */
-    private final Fetched.Bytes fetched;
+    private final Fetched fetched;
     /** A batch that cannot be read, behind what was returned. */
     private KafkaException damaged;
 
@@ -50,6 +50,14 @@ final class HubRecords {
         }
     }
 
+    /** What this consumer polls is read so. */
+    HubRecords(Consumer<byte[], byte[]> consumer, Fetched fetched) {
+        this.consumer = consumer;
+        this.fetched = fetched;
+        origins = null;
+        misfit = "";
+    }
+
     /** As the consumer's `poll`; throws what it throws. */
     ConsumerRecords<byte[], byte[]> poll(Duration timeout) {
         throwDamaged();
@@ -60,24 +68,34 @@ final class HubRecords {
         }
         Map<TopicPartition, List<ConsumerRecord<byte[], byte[]>>> all = new LinkedHashMap<>();
         Set<TopicPartition> wanted = new HashSet<>(consumer.assignment());
-        try {
-            while (fetched.more()) {
-                TopicPartition of = fetched.partition();
-                fetched.next();
-                if (wanted.contains(of)) {
-                    all.computeIfAbsent(of, name -> new ArrayList<>()).add(fetched.record());
-                }
-            }
-        } catch (KafkaException broken) {
-            if (wanted.contains(fetched.partition())) {
-                consumer.seek(fetched.partition(), fetched.damagedAt());
-                damaged = broken;
+        // All of it: the consumer is beyond what it has fetched of other partitions.
+        while (isMore(wanted)) {
+            TopicPartition of = fetched.partition();
+            fetched.next();
+            if (wanted.contains(of)) {
+                all.computeIfAbsent(of, name -> new ArrayList<>()).add(fetched.record());
             }
         }
         if (all.isEmpty()) {
             throwDamaged();
         }
         return new ConsumerRecords<>(all);
+    }
+
+    /** Whether there is another record. Of a damaged partition none is `wanted` any more. */
+    private boolean isMore(Set<TopicPartition> wanted) {
+        while (true) {
+            try {
+                return fetched.more();
+            } catch (KafkaException broken) {
+                TopicPartition of = fetched.partition();
+                if (wanted.remove(of)) {
+                    // It is read again from there on, and found damaged again.
+                    consumer.seek(of, fetched.damagedAt());
+                    damaged = broken;
+                }
+            }
+        }
     }
 
     private void refuse(ConsumerRecords<byte[], byte[]> polled) {
