@@ -159,9 +159,12 @@ def test_lines_of_java_become_runs_of_scans_until_these_are_done() -> None:
     assert (at[name], taken) == (18, [])
 
 
+@pytest.mark.parametrize(
+    "topics", [WANTED, {"overrides": {"none": WANTED}}], ids=["all", "a topic that is not there"]
+)
 def test_a_tee_lands_nothing_before_the_checkpoint_says_whose_batches_there_are(
-    tmp_path: Path,
+    tmp_path: Path, topics: dict[str, Any]
 ) -> None:
-    config = config_of(WANTED, tee={}, checkpoint={"path": str(tmp_path / "none")})
+    config = config_of(topics, tee={}, checkpoint={"path": str(tmp_path / "none")})
     with pytest.raises(AggregatorError, match="none has no position yet"):
         HubReader(config)(cast(SparkSession, None), {}, True)
