@@ -1,6 +1,7 @@
 """What Kubernetes takes, by its own schemas, which `kubernetes-validate` has put together.
 
-That package is seventeen thousand files; what is wanted of them is read from its wheel.
+That package is seventeen thousand files; what is wanted of them is read from its wheel. The kinds
+of the Prometheus operator are in none of them: theirs are in `support.prometheus_operator`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator, Registry
 
+from support import prometheus_operator
 from support.wheels import wheel
 
 NAME = "kubernetes_validate-1.37.0-py3-none-any.whl"
@@ -22,17 +24,31 @@ REQUIREMENT = (
     "--hash=sha256:85136d018a27b50ec7fc049d902bfa5193f5976807e6c0f408e3ab6fe078cad9\n"
 )
 SCHEMAS = "kubernetes_validate/kubernetes-json-schema/v{}.0-local-strict/{}"
+METADATA = (
+    "https://kubernetes.io/api/_definitions.json"
+    "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+)
 
 
 def problems(thing: Mapping[str, Any], version: str) -> list[str]:
     """What this version (as 1.37) would refuse of an object, also fields that it does not know."""
-    group, _, number = thing["apiVersion"].rpartition("/")
-    parts = [thing["kind"].lower(), group.partition(".")[0], number]
-    schema = _schema(version, f"{'-'.join(filter(None, parts))}.json")
-    definitions = _schema(version, "_definitions.json")
-    registry = Registry([(str(definitions["$id"]), definitions)])
-    found = Draft202012Validator(schema, registry=registry).iter_errors(thing)
+    validator = Draft202012Validator(_schema_of(thing, version), registry=_registry(version))
+    found = validator.iter_errors(thing)
     return [f"{each.instance_path}: {each.message}" for each in found]
+
+
+def _schema_of(thing: Mapping[str, Any], version: str) -> Any:
+    group, _, number = thing["apiVersion"].rpartition("/")
+    if group == prometheus_operator.GROUP:
+        return prometheus_operator.schema_of(thing["kind"], {"$ref": METADATA})
+    parts = [thing["kind"].lower(), group.partition(".")[0], number]
+    return _schema(version, f"{'-'.join(filter(None, parts))}.json")
+
+
+@cache
+def _registry(version: str) -> Registry:
+    definitions = _schema(version, "_definitions.json")
+    return Registry([(str(definitions["$id"]), definitions)])
 
 
 @cache

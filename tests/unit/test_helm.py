@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,9 @@ ALL_OF_IT = (
     "monitoring.podMonitor=true",
     "monitoring.alerts=true",
     "monitoring.labels.release=prometheus",
+    "monitoring.tlsConfig.ca.secret.name=ca",
+    "monitoring.tlsConfig.ca.secret.key=ca.crt",
+    "monitoring.tlsConfig.serverName=aggregator",
     "networkPolicy.enabled=true",
     "networkPolicy.from[0].namespaceSelector.matchLabels.team=a",
     "networkPolicy.egress[0].ports[0].port=9092",
@@ -84,8 +88,53 @@ def test_kubernetes_takes_what_it_makes(values: tuple[str, ...]) -> None:
     linted = helm("lint", "--strict", str(CHART), *sets)
     assert linted.returncode == 0, linted.stdout
     for kind, each in objects(*values).items():
-        if kind not in ("PodMonitor", "PrometheusRule"):
-            assert [problems(each, version) for version in ("1.32", "1.37")] == [[], []], kind
+        assert [problems(each, version) for version in ("1.32", "1.37")] == [[], []], kind
+
+
+FREE = ("annotations", "labels", "matchLabels")
+"""Fields whose keys are the user's own."""
+
+
+def misspelt(thing: Any) -> Iterator[Any]:
+    """A value with one field misspelt, for each field in it; a list by its first item."""
+    if isinstance(thing, list):
+        yield from ([bad] for bad in misspelt(thing[0]))
+    elif isinstance(thing, dict):
+        for name, value in thing.items():
+            others = {word: it for word, it in thing.items() if word != name}
+            yield {**others, f"{name}x": value}
+            if name not in FREE:
+                yield from ({**others, name: bad} for bad in misspelt(value))
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("PodMonitor", ("credentials", "replacement", "serverName")),
+        ("PrometheusRule", ("alert", "expr", "for")),
+    ],
+)
+def test_the_prometheus_operator_refuses_a_misspelt_field(
+    kind: str, fields: tuple[str, ...]
+) -> None:
+    made = objects(*ALL_OF_IT)[kind]
+    wrong = [{**made, "spec": spec} for spec in misspelt(made["spec"])]
+    assert [each for each in wrong if not problems(each, "1.37")] == []
+    # Those deep inside were among them.
+    assert all(f"'{it}x'" in str(wrong) for it in fields)
+    assert problems({**made, "metadata": {**made["metadata"], "names": "a"}}, "1.37") != []
+
+
+@pytest.mark.parametrize(
+    "bad", [{"interval": "15"}, {"scheme": "ftp"}, {"port": 8083}, {"relabelings": {}}], ids=str
+)
+def test_the_prometheus_operator_refuses_a_value_that_a_field_cannot_have(
+    bad: dict[str, Any],
+) -> None:
+    made = objects(*ALL_OF_IT)["PodMonitor"]
+    (endpoint,) = made["spec"]["podMetricsEndpoints"]
+    spec = {**made["spec"], "podMetricsEndpoints": [{**endpoint, **bad}]}
+    assert problems({**made, "spec": spec}, "1.37") != []
 
 
 def test_the_plain_manifest_is_the_chart_with_a_config_map_of_ones_own() -> None:
@@ -133,6 +182,7 @@ def test_what_selects_the_pods_finds_them_and_their_port() -> None:
     assert {endpoint["port"], made["Service"]["spec"]["ports"][0]["targetPort"]} == names
     # With api.tls all of them speak it.
     assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"]["serverName"] == "aggregator"
     probes = [container[it] for it in ("startupProbe", "livenessProbe", "readinessProbe")]
     assert {it["httpGet"]["scheme"] for it in probes} == {"HTTPS"}
 
@@ -178,9 +228,14 @@ def test_executors_are_started_by_the_pod_and_find_it(monkeypatch: pytest.Monkey
     assert [it["name"] for it in named["RoleBinding"]["subjects"]] == ["reader"]
 
 
-def test_the_alerts_are_those_of_the_other_examples() -> None:
-    rules = yaml.safe_load((DOCKER / "prometheus" / "rules.yml").read_text("utf-8"))
-    assert objects(*ALL_OF_IT)["PrometheusRule"]["spec"] == rules
+def test_the_alerts_are_those_of_the_other_examples_for_the_job_of_the_release() -> None:
+    made = objects(*ALL_OF_IT)
+    (endpoint,) = made["PodMonitor"]["spec"]["podMetricsEndpoints"]
+    jobs = [it["replacement"] for it in endpoint["relabelings"] if it["targetLabel"] == "job"]
+    assert jobs == ["central"]
+    text = (DOCKER / "prometheus" / "rules.yml").read_text("utf-8")
+    rules = yaml.safe_load(text.replace('{job="aggregator"}', '{job="central"}'))
+    assert made["PrometheusRule"]["spec"] == rules != yaml.safe_load(text)
 
 
 @pytest.mark.parametrize(
@@ -192,6 +247,9 @@ def test_the_alerts_are_those_of_the_other_examples() -> None:
         (("config=hub: [",), "config is no YAML: "),
         ((HUB, "replica=3"), "replica"),
         ((HUB, "state.size=much"), "state.size"),
+        ((HUB, "state.size=5K"), "state.size"),
+        ((HUB, "state.accessMode=ReadWriteOncePod"), "set replicas to 1"),
+        ((HUB, "config.api.tls.client_ca=/ca/ca.crt"), "probes of Kubernetes have no certificate"),
     ],
 )
 def test_what_cannot_work_is_refused_with_the_value_that_is_wrong(

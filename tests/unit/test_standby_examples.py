@@ -36,6 +36,19 @@ def test_kubernetes_takes_it(each: dict[str, Any], version: str) -> None:
     assert problems({**each, "nonsense": 1}, version) != []
 
 
+def test_a_namespace_of_restricted_pods_takes_its_pods() -> None:
+    # https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted
+    (container,) = POD["containers"]
+    assert POD["securityContext"]["runAsNonRoot"] is True
+    assert POD["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    kinds = {kind for volume in POD["volumes"] for kind in volume if kind != "name"}
+    assert kinds == {"configMap", "persistentVolumeClaim"}
+
+
 def test_two_of_them_stand_by_and_are_ready_so_that_an_update_goes_through() -> None:
     (container,) = POD["containers"]
     assert DEPLOYMENT["spec"]["replicas"] == 2

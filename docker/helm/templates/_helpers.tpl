@@ -38,6 +38,10 @@ app: {{ .Release.Name }}
 {{- if not (dig "api" "listen" "0.0.0.0:8083" $config | hasSuffix ":8083") }}
 {{- fail "config.api.listen: the pods are asked on port 8083; leave it out" }}
 {{- end }}
+{{- $tls := dig "api" "tls" dict $config | default dict }}
+{{- if $tls.client_ca }}
+{{- fail "config.api.tls.client_ca: the probes of Kubernetes have no certificate; leave it out, and use the tokens" }}
+{{- end }}
 {{- $api := dict "listen" "0.0.0.0:8083" "read_token" "${env:READ_TOKEN}" "write_token" "${env:WRITE_TOKEN}" }}
 {{- $own := dict "api" $api }}
 {{- if .Values.state.enabled }}
