@@ -61,8 +61,10 @@ but not for this long."""
 router = APIRouter()
 
 
+# A plain function, as all that need a status: one takes a while to make, and the server's own
+# thread answers the others meanwhile.
 @router.get("/", response_model=None, responses={307: {"description": "a browser: the pages"}})
-async def root(here: Here, request: Request) -> dict[str, str] | Response:
+def root(here: Here, request: Request) -> dict[str, str] | Response:
     """Which Connect it speaks as, our version, and the hub's cluster id; or the dashboard."""
     page = page_for(request)
     if page is not None:
@@ -87,7 +89,6 @@ async def alive(here: Here) -> Response:
     return JSONResponse(body, code)
 
 
-# A plain function: many sources take a while to write out, and no other request waits for it.
 @router.get("/metrics", response_class=Response, responses=text("text/plain"))
 def metrics(here: Here) -> Response:
     """The status in Prometheus' words."""
@@ -99,13 +100,13 @@ def metrics(here: Here) -> Response:
 
 
 @router.get("/api/status")
-async def status(here: Here) -> Status:
+def status(here: Here) -> Status:
     """The status document."""
     return here.status()
 
 
 @router.get("/api/lag")
-async def lag(here: Here, source: Source = None, topic: Topic = None) -> LagReport:
+def lag(here: Here, source: Source = None, topic: Topic = None) -> LagReport:
     """Lag per source partition, with rates and ETA; of one source, one topic, or all."""
     return only(report_of(here.status(), here.holder.earlier()), source, topic)
 

@@ -14,21 +14,24 @@ KEPT = 12
 
 
 class _Moment:
-    """A status that is made at its first request: most are never requested."""
+    """A status that is made at its first request: most are never requested.
 
-    def __init__(self, at: datetime, phase: Phase, make: Callable[[], Status]) -> None:
+    Later moments have larger numbers.
+    """
+
+    def __init__(self, number: int, at: datetime, phase: Phase, make: Callable[[], Status]) -> None:
+        self.number = number
         self.at = at
         self.phase = phase
         self.put = time.monotonic()
         self._make = make
         self._status: Status | None = None
-        self._lock = threading.Lock()
 
     def status(self) -> Status:
-        with self._lock:
-            if self._status is None:
-                self._status = self._make()
-            return self._status
+        """Make it, unless it is made; by one thread at a time."""
+        if self._status is None:
+            self._status = self._make()
+        return self._status
 
 
 class StatusHolder:
@@ -36,7 +39,10 @@ class StatusHolder:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        # Not the same: the engine must be able to put the next moment while one is made.
+        self._making = threading.Lock()
         self._latest: _Moment | None = None
+        self._made: _Moment | None = None
         self._kept: deque[_Moment] = deque()
         self.recent = Recent()
         """The last minutes by the second."""
@@ -46,9 +52,11 @@ class StatusHolder:
 
         `make` is called later, in another thread, or never.
         """
-        window, moment = timedelta(seconds=WINDOW_SECONDS), _Moment(at, phase, make)
+        window = timedelta(seconds=WINDOW_SECONDS)
         with self._lock:
-            self._latest, kept = moment, self._kept
+            number = self._latest.number + 1 if self._latest is not None else 0
+            self._latest = moment = _Moment(number, at, phase, make)
+            kept = self._kept
             if kept and at < kept[-1].at:
                 # The clock was set back: what was read before gives no rate, for as long as that.
                 kept.clear()
@@ -58,11 +66,23 @@ class StatusHolder:
                 kept.popleft()
 
     def latest(self) -> Status | None:
-        """The newest status, None before the first."""
+        """The newest status, None before the first.
+
+        One is made at a time, and all who waited for that share the next one. Where making one
+        takes longer than a second, each request would otherwise make its own.
+        """
         with self._lock:
-            moment = self._latest
-        # Not while the engine may want to put the next one.
-        return moment.status() if moment is not None else None
+            wanted = self._latest
+        if wanted is None:
+            return None
+        with self._making:
+            made = self._made
+            if made is None or made.number < wanted.number:
+                with self._lock:
+                    made = self._latest or wanted
+                made.status()
+                self._made = made
+            return made.status()
 
     def phase(self) -> Phase | None:
         """The newest phase, None before the first; nothing has to be made for that."""
@@ -81,6 +101,9 @@ class StatusHolder:
         """
         with self._lock:
             kept = list(self._kept)
-        statuses = (it.status() for it in kept)
-        begun = next((it for it in statuses if it.phase not in NOT_BEGUN), None)
-        return begun if begun is not None or not kept else kept[0].status()
+        if not kept:
+            return None
+        # By the phase that came with it: those that are passed over need not be made.
+        found = next((it for it in kept if it.phase not in NOT_BEGUN), kept[0])
+        with self._making:
+            return found.status()

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import zip_longest
+from typing import NamedTuple
 
 from aggregator.datapath.connector.reports import bucket_bounds
 from aggregator.model.alike import made_of
@@ -43,6 +44,15 @@ NOTHING = SourceFigures()
 COLUMNS = tuple(LiveSeries.model_fields)
 
 
+class _Newest(NamedTuple):
+    """The newest view with what its figures are found from: its number, lags, and a view before."""
+
+    number: int
+    view: View
+    past: tuple[datetime, Mapping[str, SourceFigures]]
+    lag: Mapping[str, int]
+
+
 class Recent:
     """Thread-safe: the engine gives a view about once a second, any thread reads."""
 
@@ -54,8 +64,7 @@ class Recent:
         self._sources: dict[str, _Ring] = {}
         self._count = 0
         self._past: deque[tuple[datetime, Mapping[str, SourceFigures]]] = deque()
-        self._view: View | None = None
-        self._lag: Mapping[str, int] = {}
+        self._newest: _Newest | None = None
         self._made: LiveMoment | None = None
 
     def take(self, view: View) -> None:
@@ -69,47 +78,56 @@ class Recent:
                 self._sources.clear()
                 self._total, self._times, self._count = _Ring(), array("d", [NAN]) * KEPT, 0
                 before = None
-            self._note(view, before)
-            self._view = view
+            lag = self._note(view, before)
             self._past.append((view.at, view.figures))
             while len(self._past) > 2 and _apart(self._past[1][0], view.at) >= RATE_SECONDS:
                 self._past.popleft()
+            self._newest = _Newest(self._count, view, self._past[0], lag)
 
     @property
     def number(self) -> int:
         """How many moments there were; it grows by one with each."""
-        return self._count
+        newest = self._newest
+        return newest.number if newest is not None else 0
 
     def newest(self) -> LiveMoment | None:
-        """The newest moment, None before the first. It is made once, for all who ask."""
-        with self._lock:
-            if self._view is None:
-                return None
-            if self._made is None or self._made.number != self._count:
-                self._made = _moment(self._count, self._view, self._past[0], self._lag)
-            return self._made
+        """The newest moment, None before the first. It is kept for all who ask.
+
+        It waits for no lock: the thread that answers all requests asks for it. Two threads that ask
+        at once may both make it.
+        """
+        newest, made = self._newest, self._made
+        if newest is None:
+            return None
+        if made is None or made.number != newest.number:
+            made = self._made = _moment(newest)
+        return made
 
     def history(self, alias: str | None = None) -> LiveHistory:
         """What is kept: of one source, or with None of all together, with a few points of each."""
+        # Only copied here: the engine waits for the lock.
         with self._lock:
-            known = min(self._count, KEPT)
-            times = tuple(round(it, 1) for it in _in_order(self._times, self._count, known))
+            count, times = self._count, self._times[:]
             ring = self._total if alias is None else self._sources.get(alias, _Ring())
-            sparks = self._sources if alias is None else {}
-            return LiveHistory(
-                times=times,
-                series=ring.series(self._count, known),
-                sparks={name: it.sparks(self._count, known) for name, it in sparks.items()},
-            )
+            columns = ring.columns()
+            rings = self._sources if alias is None else {}
+            rates = {name: it.rates() for name, it in rings.items()}
+        known = min(count, KEPT)
+        return LiveHistory(
+            times=tuple(round(it, 1) for it in _in_order(times, count, known)),
+            series=_series(columns, count, known),
+            sparks={name: _sparks(it, count, known) for name, it in rates.items()},
+        )
 
     def _note(
         self, view: View, before: tuple[datetime, Mapping[str, SourceFigures]] | None
-    ) -> None:
+    ) -> Mapping[str, int]:
+        """Fill the place of a view, and return the lag of each source (alias)."""
         place = self._count % KEPT
         self._times[place] = view.at.timestamp()
         then, old = before if before is not None else (view.at, view.figures)
         seconds = _apart(then, view.at)
-        self._lag = lag = view.measured.known_lags(view.positions)
+        lag = view.measured.known_lags(view.positions)
         states = {alias: it.state for alias, it in view.state.sources.items()}
         self._sources = {it: ring for it, ring in self._sources.items() if it in states}
         rates: list[tuple[float | None, float | None]] = []
@@ -130,6 +148,7 @@ class Recent:
             _figures(latency, SourceState.RUNNING, (records, bytes_), sum_known(lag.values())),
         )
         self._count += 1
+        return lag
 
 
 class _Ring:
@@ -144,21 +163,31 @@ class _Ring:
             value = values[name]
             column[place] = NAN if value is None else value
 
-    def series(self, count: int, known: int) -> LiveSeries:
-        """All that is kept, the oldest first."""
-        return LiveSeries(
-            **{
-                name: tuple(map(_known, _in_order(column, count, known)))
-                for name, column in self._columns.items()
-            }
-        )
+    def columns(self) -> dict[str, Sequence[float]]:
+        """A copy of all of them."""
+        return {name: column[:] for name, column in self._columns.items()}
 
-    def sparks(self, count: int, known: int) -> tuple[float | None, ...]:
-        """The mean rates of equal spans of what can be kept, the oldest first."""
-        rates = [NAN] * (KEPT - known)
-        rates += _in_order(self._columns["records_per_second"], count, known)
-        size = KEPT // SPARKS
-        return tuple(_mean(rates[at : at + size]) for at in range(0, KEPT, size))
+    def rates(self) -> Sequence[float]:
+        """A copy of the records per second."""
+        return self._columns["records_per_second"][:]
+
+
+def _series(columns: Mapping[str, Sequence[float]], count: int, known: int) -> LiveSeries:
+    """All that is kept, the oldest first."""
+    return LiveSeries(
+        **{
+            name: tuple(map(_known, _in_order(column, count, known)))
+            for name, column in columns.items()
+        }
+    )
+
+
+def _sparks(column: Sequence[float], count: int, known: int) -> tuple[float | None, ...]:
+    """The mean rates of equal spans of what can be kept, the oldest first."""
+    rates = [NAN] * (KEPT - known)
+    rates += _in_order(column, count, known)
+    size = KEPT // SPARKS
+    return tuple(_mean(rates[at : at + size]) for at in range(0, KEPT, size))
 
 
 def _in_order(column: Sequence[float], count: int, known: int) -> list[float]:
@@ -235,13 +264,8 @@ def _since(
     return percentiles_of(counts, bounds)
 
 
-def _moment(
-    number: int,
-    view: View,
-    past: tuple[datetime, Mapping[str, SourceFigures]],
-    lag: Mapping[str, int],
-) -> LiveMoment:
-    then, old = past
+def _moment(newest: _Newest) -> LiveMoment:
+    number, view, (then, old), lag = newest
     seconds = _apart(then, view.at)
     behind = longest_by_source(view.measured.behind)
     sources = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from array import array
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from urllib.request import urlopen
@@ -166,6 +167,17 @@ def test_a_moment_is_written_once_for_all_and_none_is_sent_twice(start: View) ->
     recent.take(later(start, 2, eu=1))
     # A reader that was slow gets the newest alone.
     assert [it.number for it in after(first.number)] == [3]
+
+
+def test_the_newest_moment_waits_for_no_one_who_notes_the_next(start: View) -> None:
+    recent = Recent()
+    recent.take(start)
+    after = live_messages(recent)
+    with ThreadPoolExecutor(1) as pool, recent._lock:
+        # As the engine has it, or a history: on a busy machine for as long as that has no core.
+        newest = pool.submit(recent.newest).result(60)
+        assert newest is not None and newest.number == 1
+        assert [it.number for it in pool.submit(after, 0).result(60)] == [1]
 
 
 def test_the_stream_sends_moments_and_ends_with_the_instance(start: View) -> None:

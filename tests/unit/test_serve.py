@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -168,6 +170,29 @@ def test_probes_are_told_the_phase_and_no_status_is_made_for_them(
     assert made == []
 
 
+@pytest.mark.parametrize("path", ["/", "/api/status", "/api/lag", "/api/overview"])
+def test_probes_are_answered_while_a_status_is_made(
+    url: str, holder: StatusHolder, path: str
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def make() -> Status:
+        begun.set()
+        assert go_on.wait(60)
+        return status()
+
+    holder.put(NOW, Phase.RUNNING, make)
+    with ThreadPoolExecutor(2) as pool:
+        asked = pool.submit(get, url + path)
+        try:
+            assert begun.wait(60)
+            for probe in ("/health", "/alive"):
+                assert pool.submit(get, url + probe).result(30)[0] == 200
+        finally:
+            go_on.set()
+        assert asked.result()[0] == 200
+
+
 def test_a_taken_port_is_a_config_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -233,6 +258,50 @@ def test_a_status_is_made_once_and_only_when_it_is_asked_for() -> None:
     assert made == []
     assert holder.latest() is holder.latest()
     assert made == [9]
+
+
+def test_those_who_wait_while_a_status_is_made_share_the_next_one() -> None:
+    holder, made = StatusHolder(), list[int]()
+    begun, go_on = threading.Event(), threading.Event()
+
+    def make(second: int) -> Status:
+        made.append(second)
+        begun.set()
+        assert second or go_on.wait(60)
+        return status(second)
+
+    def put_second(second: int) -> None:
+        holder.put(NOW + timedelta(seconds=second), Phase.RUNNING, partial(make, second))
+
+    with ThreadPoolExecutor(5) as pool:
+        put_second(0)
+        first = pool.submit(holder.latest)
+        try:
+            assert begun.wait(60)
+            others = []
+            for second in (1, 2, 3):
+                put_second(second)
+                others.append(pool.submit(holder.latest))
+        finally:
+            go_on.set()
+        assert first.result() == status(0)
+        assert [it.result() for it in others] == [status(3)] * 3
+    assert made == [0, 3]
+
+
+def test_nothing_is_made_of_a_start_to_compare_with() -> None:
+    holder, made = StatusHolder(), list[int]()
+
+    def make(second: int) -> Status:
+        made.append(second)
+        return status(second)
+
+    for second in range(0, 50, 5):
+        phase = Phase.STARTING if second < 30 else Phase.RUNNING
+        holder.put(NOW + timedelta(seconds=second), phase, partial(make, second))
+    earlier = holder.earlier()
+    assert earlier is not None and earlier.at == NOW + timedelta(seconds=30)
+    assert made == [30]
 
 
 def test_positions_are_told_as_they_move_however_seldom_they_are_committed() -> None:
