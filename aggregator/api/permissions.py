@@ -131,7 +131,11 @@ def check_caller(request: Request, api: ApiConfig) -> None:
     name = _split(f"//{host}").hostname or ""
     listen = parse_listen(api.listen)
     if not (is_loopback(name) or name in (own, "" if listen is None else listen[0])):
-        raise CallerError(403, f"the request is for the host '{host}', which is not this machine")
+        raise CallerError(
+            403,
+            f"the request is for the host '{host}', which is not this machine: "
+            "set api.write_token, and show it",
+        )
     if api.local_writers == "same_user" and not _is_same_user(request):
         raise CallerError(
             403,

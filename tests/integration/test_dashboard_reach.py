@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from aggregator.features.timeline.past_queries import history_log
 from aggregator.features.timeline.timeline_report import HistoryRow
@@ -102,11 +102,104 @@ def test_each_partition_of_a_source_tells_why_it_is_not_read(visitor: Visitor) -
     assert "1.0 GB" in lag.inner_text()
 
 
-@pytest.mark.parametrize("address", ["nix", "source/nix", "topic/nix", "%"])
+@pytest.mark.parametrize("address", ["nix", "source/nix", "topic/nix", "%", "constructor"])
 def test_an_address_that_leads_nowhere_says_so(visitor: Visitor, address: str) -> None:
     visitor.go(address, "There is no such page")
     # The browser notes that there is no such source or topic.
     visitor.errors.clear()
+
+
+def test_another_page_begins_at_its_top_and_a_choice_keeps_the_focus(visitor: Visitor) -> None:
+    page = visitor.page
+    page.set_viewport_size({"width": 640, "height": 300})
+    visitor.go("events", PAGES["events"])
+    page.locator("canvas").last.wait_for()
+    page.evaluate("window.scrollTo(0, 10_000)")
+    assert page.evaluate("window.scrollY") > 300
+    page.evaluate(f"location.hash = '#/source/{ALIAS}'")
+    page.get_by_role("heading", name=ALIAS, level=1).wait_for()
+    wait_for(lambda: page.evaluate("window.scrollY") == 0, "it is at its top")
+    for span in ("15 minutes", "6 hours"):
+        page.get_by_role("button", name=span).click()
+        chosen = page.get_by_role("button", name=span, pressed=True)
+        expect(chosen).to_be_focused()
+    page.set_viewport_size({"width": 1280, "height": 800})
+
+
+def test_a_standby_does_not_say_that_no_source_is_configured_nor_that_it_is_old(
+    visitor: Visitor,
+) -> None:
+    def stand_by(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "phase": "STANDBY", "sources": []})
+
+    visitor.go("topics", PAGES["topics"])
+    visitor.page.route("**/api/overview", stand_by)
+    try:
+        visitor.go("", PAGES[""])
+        visitor.until("Another instance writes.")
+        expect(visitor.page.locator("#age")).to_have_text("up to date")
+    finally:
+        visitor.page.unroute("**/api/overview")
+
+
+def test_a_page_that_fails_does_not_say_that_there_is_no_answer(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.go("topics", PAGES["topics"])
+    page.route("**/api/overview", lambda route: route.fulfill(json={}))
+    try:
+        visitor.go("", "This page has failed")
+    finally:
+        page.unroute("**/api/overview")
+    page.get_by_role("heading", name=PAGES[""], level=1).wait_for()
+    # The console has the reason.
+    assert visitor.errors
+    visitor.errors.clear()
+
+
+def test_a_wrong_token_is_named_and_another_can_be_entered(visitor: Visitor) -> None:
+    browser = visitor.page.context.browser
+    assert browser is not None
+    page = browser.new_page()
+    try:
+        page.goto(f"{visitor.url}/ui/")
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Token").fill("wrong-0123456789")
+        page.keyboard.press("Enter")
+        dialog.get_by_text("is not known to this aggregator").wait_for()
+        page.keyboard.press("Escape")
+        expect(dialog).to_be_hidden()
+        page.get_by_role("button", name="Enter a token").click()
+        expect(dialog).to_be_visible()
+    finally:
+        page.close()
+
+
+UNKNOWN_BEHIND = """async () => {
+  const { heat } = await import("/ui/heat.js");
+  const { settle } = await import("/ui/live.js");
+  const row = { topic: "t", partition: 0, state: "RUNNING", lag: 7, reason: "" };
+  const rows = [
+    { ...row, seconds_behind: null, seconds_behind_at_least: false },
+    { ...row, seconds_behind: 2, seconds_behind_at_least: true },
+    { ...row, seconds_behind: 2, seconds_behind_at_least: false },
+    { ...row, lag: 0, seconds_behind: null, seconds_behind_at_least: false },
+    { ...row, seconds_behind: 4000, seconds_behind_at_least: true },
+  ];
+  const made = heat(rows);
+  document.querySelector("main").append(made);
+  settle();
+  const found = [...made.querySelectorAll(".cells i")].map((it) => it.className);
+  made.remove();
+  return found;
+}"""
+
+
+def test_what_may_be_far_behind_is_not_drawn_as_at_the_end(visitor: Visitor) -> None:
+    visitor.go("", PAGES[""])
+    assert visitor.page.evaluate(UNKNOWN_BEHIND) == [
+        *("cell h-none", "cell h-none", "cell h0", "cell h0", "cell h3")
+    ]
 
 
 def test_an_id_is_in_one_piece_also_on_a_phone(visitor: Visitor) -> None:

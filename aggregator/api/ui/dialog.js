@@ -1,5 +1,6 @@
 // Asks before anything is done, says what will happen, and shows the result.
 
+import { Away } from "./api.js";
 import { el, focusNamed, named } from "./dom.js";
 
 const dialog = document.getElementById("dialog");
@@ -41,7 +42,9 @@ export function sure(title, what, word, act, after) {
             await act();
             if (mine()) dialog.close();
           } catch (error) {
-            if (mine()) show(`${word}: not done`, bad(error), close());
+            // Without an answer it may have been done, or may still be.
+            const end = error instanceof Away ? "no answer, it may be done" : "not done";
+            if (mine()) show(`${word}: ${end}`, bad(error), close());
           }
           after();
         },

@@ -22,7 +22,7 @@ function built(made, attributes = {}, children = []) {
   return made;
 }
 
-const CONTROLS = "a, button, summary";
+const CONTROLS = "a, button, summary, [role=region]";
 
 /** What an element is called for those who cannot see it. */
 export const named = (it) => it?.getAttribute("aria-label") ?? it?.textContent;

@@ -272,14 +272,16 @@ function box(node, x, { x: room, row }, side) {
   );
 }
 
-/** Draws it again with the newest rates, and what had the focus has it again. */
+/** Draws it again with the newest rates, unless someone points at it or is in it by keyboard. */
 function refresh(place, view) {
   const old = place.firstElementChild;
-  if (!old || place.querySelector("a:hover, .link:hover")) return;
+  if (!old || place.querySelector("a:hover, .link:hover, a:focus-visible")) return;
   const focused = place.contains(document.activeElement)
     ? document.activeElement.getAttribute("href")
     : null;
   place.replaceChildren(drawn(view, place.clientWidth));
   if (focused === null) return;
-  [...place.querySelectorAll("a")].find((it) => it.getAttribute("href") === focused)?.focus();
+  [...place.querySelectorAll("a")]
+    .find((it) => it.getAttribute("href") === focused)
+    ?.focus({ preventScroll: true });
 }

@@ -79,6 +79,7 @@ export function percentiles(found) {
 
 /** One percentile of them, by its name. */
 export function percentile(found, at) {
+  if (found === undefined) return UNKNOWN;
   if (!found) return "no records";
   return `${at >= (found.longer_from ?? 100) ? "> " : ""}${millis(found[`p${at}`])}`;
 }

@@ -4,10 +4,16 @@ import { el } from "./dom.js";
 import { behind, count } from "./format.js";
 import { follow } from "./live.js";
 
+/** Behind since before it was looked at, or not measured yet: it may be far more than is known. */
+const isUnknown = (row) =>
+  row.lag === null ||
+  (row.lag > 0 &&
+    (row.seconds_behind === null || (row.seconds_behind_at_least && row.seconds_behind < 3600)));
+
 /** The steps of the map: class, words, and what belongs to it. The first that fits counts. */
 const STEPS = [
   ["h-off", "not read", (row) => row.state !== "RUNNING"],
-  ["h-none", "unknown", (row) => row.lag === null],
+  ["h-none", "not known how far behind", isUnknown],
   ["h0", "at the end, or less than 10 s behind", (row) => (row.seconds_behind ?? 0) < 10],
   ["h1", "up to a minute behind", (row) => row.seconds_behind < 60],
   ["h2", "up to an hour behind", (row) => row.seconds_behind < 3600],

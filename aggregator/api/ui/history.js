@@ -49,6 +49,8 @@ const PLOTS = [
 const FRESH = 30_000;
 /** What is known: of which source and range, when it was asked for, its seconds, rows, events. */
 let known = { key: "", at: 0, live: null, rows: [], events: [] };
+/** What was asked for last: an answer to an older question that comes later is not taken. */
+let wanted = "";
 
 /** What happened in the chosen range, the oldest first; and why newer events are not kept. */
 export const past = () => known;
@@ -57,6 +59,7 @@ export const past = () => known;
 export async function learn(alias) {
   const [name, span, step] = range;
   const key = JSON.stringify([alias, name]);
+  wanted = key;
   const isFresh = known.key === key && Date.now() - known.at < FRESH;
   const of = alias === null ? "" : `&source=${encodeURIComponent(alias)}`;
   const [live, stored, { events, failing }] = await Promise.all([
@@ -64,6 +67,7 @@ export async function learn(alias) {
     isFresh || step === null ? null : ask(`/api/history?since=${span}s&step=${step}${of}`),
     ask(`/api/events?since=${span}s&limit=200${of}`),
   ]);
+  if (wanted !== key) return;
   if (isFresh) {
     Object.assign(known, { events, failing });
     return;

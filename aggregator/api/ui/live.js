@@ -3,6 +3,8 @@
 import { ask, heard, open } from "./api.js";
 
 const RETRY = 2000;
+/** A stream that is silent for longer is gone: an idle one has a ping every 15 seconds. */
+const GONE = 40_000;
 const KEPT = 900;
 /** After this long without a moment of the stream, a page's own answer is shown instead. */
 const SILENT = 3000;
@@ -31,8 +33,14 @@ export function settle() {
 
 function notify() {
   for (const it of followers) {
-    if (it.node.isConnected) it.update(moment);
-    else followers.delete(it);
+    try {
+      if (it.node.isConnected) it.update(moment);
+      else followers.delete(it);
+    } catch (error) {
+      // One that fails must end neither the stream nor the others.
+      followers.delete(it);
+      console.error(error);
+    }
   }
 }
 
@@ -83,7 +91,7 @@ export async function start() {
   while (!mine.signal.aborted) {
     try {
       past = await ask("/api/live/history");
-      await read(await open("/api/live/stream", mine.signal));
+      await listen(mine.signal);
     } catch {
       // It is tried again; pages show meanwhile what they ask for.
     }
@@ -96,12 +104,32 @@ export function stop() {
   stream = null;
 }
 
-async function read(answer) {
+/** Reads the stream until it ends, is silent for too long, or `signal` ends it. */
+async function listen(signal) {
+  const line = new AbortController();
+  let silence = 0;
+  const arrived = () => {
+    clearTimeout(silence);
+    silence = setTimeout(() => line.abort(), GONE);
+  };
+  arrived();
+  try {
+    const both = AbortSignal.any([signal, line.signal]);
+    await read(await open("/api/live/stream", both), arrived);
+  } finally {
+    clearTimeout(silence);
+    // One that cannot be read any further would keep its connection.
+    line.abort();
+  }
+}
+
+async function read(answer, arrived) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return;
+    arrived();
     text += value;
     const messages = text.split("\n\n");
     text = messages.pop();

@@ -53,9 +53,40 @@ function momentOf(now) {
     lag: sum("lag"),
     seconds_behind: known.length ? Math.max(...known) : null,
     seconds_behind_at_least: now.sources.some((it) => it.seconds_behind_at_least),
-    latency: { age_ms: null, flight_ms: null },
+    // Of all together only live moments have it.
+    latency: {},
   };
   return { at: now.at, rate_seconds: 60, total, sources: now.sources, flows: null };
+}
+
+/** What is said where no source is shown, by the phase. */
+const EMPTY = {
+  STARTING: ["It is starting.", "Its sources appear as soon as they are found."],
+  STANDBY: [
+    "Another instance writes.",
+    "This one takes over when that one has ended. Its sources appear then.",
+  ],
+};
+
+function nothing(phase) {
+  if (phase in EMPTY) {
+    const [what, more] = EMPTY[phase];
+    return el("div", { class: "empty" }, el("p", { class: "large" }, what), el("p", {}, more));
+  }
+  return el(
+    "div",
+    { class: "empty" },
+    el("p", { class: "large" }, "No source is configured yet."),
+    el(
+      "p",
+      {},
+      "Add one with ",
+      el("code", {}, "aggregator sources add"),
+      " or ",
+      el("code", {}, "POST /connectors"),
+      ": its topics appear here as soon as they are found.",
+    ),
+  );
 }
 
 export async function overview() {
@@ -64,22 +95,7 @@ export async function overview() {
   const all = now.sources;
   const parts = [el("h1", {}, `Sources of ${now.name}`), needs(now)];
   if (!all.length) {
-    parts.push(
-      el(
-        "div",
-        { class: "empty" },
-        el("p", { class: "large" }, "No source is configured yet."),
-        el(
-          "p",
-          {},
-          "Add one with ",
-          el("code", {}, "aggregator sources add"),
-          " or ",
-          el("code", {}, "POST /connectors"),
-          ": its topics appear here as soon as they are found.",
-        ),
-      ),
-    );
+    parts.push(nothing(now.phase));
     return { at: now, parts };
   }
   offer(momentOf(now));
@@ -127,6 +143,7 @@ function needs(now) {
         )
       : null;
   }
+  const titles = new Map(now.sources.map((it) => [it.alias, it.title]));
   return el(
     "section",
     { "aria-labelledby": "needs" },
@@ -139,7 +156,12 @@ function needs(now) {
           "li",
           { class: it.level },
           el("span", { class: "sign", "aria-hidden": "true" }, it.level === "error" ? "▲" : "◐"),
-          el("span", {}, it.source ? [sourceLink(it.source), " "] : [], it.what),
+          el(
+            "span",
+            {},
+            it.source ? [sourceLink(it.source, titles.get(it.source)), " "] : [],
+            it.what,
+          ),
         ),
       ),
     ),
@@ -188,8 +210,8 @@ function sources(now) {
 
 function issues(source) {
   const found = [
-    [source.gaps, "gaps"],
-    [source.quarantined, "quarantined"],
+    [source.gaps, source.gaps === 1 ? "gap ever" : "gaps ever"],
+    [source.quarantined, "quarantined since the start"],
   ].filter(([many]) => many);
   if (!found.length) return el("span", { class: "soft" }, "none");
   return el(

@@ -11,6 +11,8 @@ const wishes = new Map();
 /** What was found for it, and which records are compared with their source. */
 let found = { topic: null, look: null, error: null };
 let compared = new Map();
+/** How often was asked: the answer to an older question is not shown below a newer one. */
+let finds = 0;
 
 const wishOf = (topic) =>
   wishes.get(topic) ?? { source: "", partition: "", from: "newest", place: "", only: "" };
@@ -41,18 +43,21 @@ export async function records(topic, redraw) {
 
 async function find(topic, it, wish) {
   const side = it.sources.find((each) => each.source === wish.source);
-  const asked = new URLSearchParams({ records: String(MOST) });
-  if (wish.source) asked.set("source", wish.source);
-  if (wish.partition) asked.set("partition", wish.partition);
-  if (wish.from === "offset") asked.set("offset", wish.place || "0");
-  if (wish.from === "time") asked.set("at", wish.place || "1h");
-  const name = encodeURIComponent(wish.source ? side.topic : topic);
+  const mine = (finds += 1);
+  const query = new URLSearchParams({ records: String(MOST) });
+  if (side) query.set("source", wish.source);
+  if (wish.partition) query.set("partition", wish.partition);
+  if (wish.from === "offset") query.set("offset", wish.place || "0");
+  if (wish.from === "time") query.set("at", wish.place || "1h");
+  const name = encodeURIComponent(side ? side.topic : topic);
+  let answer;
   try {
-    const look = await ask(`/api/topics/${name}/look?${asked}`);
-    found = { topic, look: look.error ? null : look, error: look.error };
+    const look = await ask(`/api/topics/${name}/look?${query}`);
+    answer = { topic, look: look.error ? null : look, error: look.error };
   } catch (error) {
-    found = { topic, look: null, error: error.message };
+    answer = { topic, look: null, error: error.message };
   }
+  if (mine === finds) found = answer;
 }
 
 const FROM = [
@@ -83,7 +88,7 @@ function form(topic, it, wish, redraw) {
     choice("partition", "Partition", numbers, wish.partition),
     choice("from", "Which", FROM, wish.from),
     field("place", "Offset, or time (1h, 2026-01-31T12:00Z)", wish.place),
-    field("only", "Only where key or a header contains", wish.only),
+    field("only", `Of ${MOST} records only where key or a header contains`, wish.only),
     el("button", { class: "main" }, "Show"),
   );
 }
@@ -104,9 +109,16 @@ function field(name, label, value) {
 
 function list(look, wish, redraw) {
   const shown = look.records.filter((it) => contains(it, wish.only));
-  if (!shown.length) return el("p", { class: "soft" }, "No record was found there.");
+  const read = look.records.length;
+  if (!shown.length) {
+    const none = read
+      ? `None of the ${read} records that were read there contains it; only these were searched.`
+      : "No record was found there.";
+    return el("p", { class: "soft" }, none);
+  }
   const side = look.source === null ? "at the hub" : `at ${look.source}`;
-  const words = `${shown.length} records ${side}`;
+  const many = shown.length < read ? `${shown.length} of ${read}` : `${read}`;
+  const words = `${many} records ${side}`;
   return el(
     "section",
     { "aria-label": words },

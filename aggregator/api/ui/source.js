@@ -92,6 +92,14 @@ function actions(now, path, redraw) {
   );
 }
 
+/** Lag in bytes at another moment: by the same mean size, so that it fits the lag beside it. */
+function lagBytes(own, it) {
+  if (own.lag === null) return null;
+  if (own.lag === it.lag) return it.lag_bytes;
+  if (it.lag && it.lag_bytes !== null) return (it.lag_bytes * own.lag) / it.lag;
+  return it.records ? (it.bytes * own.lag) / it.records : null;
+}
+
 /** Its figures: those that live moments have follow them. */
 function figures(it) {
   const now = (say) => {
@@ -105,7 +113,7 @@ function figures(it) {
     ["records/s", now((own) => count(own.records_per_second))],
     ["bytes/s", now((own) => bytes(own.bytes_per_second))],
     ["lag", now((own) => count(own.lag))],
-    ["lag in bytes", it.lag_bytes === null ? "unknown" : bytes(it.lag_bytes)],
+    ["lag in bytes", now((own) => bytes(lagBytes(own, it)))],
     ["behind", now(behind)],
     ["copying takes p50 / p95 / p99", now((own) => percentiles(own.latency.flight_ms))],
     ["age at the hub p50 / p95 / p99", now(age)],

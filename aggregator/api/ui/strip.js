@@ -5,6 +5,12 @@ import { behind, briefly, bytes, count, counted, percentile, short } from "./for
 import { follow, history } from "./live.js";
 import { plot } from "./plot.js";
 
+/** How many sources the sum leaves out, as their lag is not known. */
+function without(sources) {
+  const many = sources.filter((it) => it.lag === null).length;
+  return many ? `, ${count(many)} of ${count(sources.length)} sources unknown` : "";
+}
+
 const TILES = [
   {
     title: "Throughput",
@@ -17,7 +23,8 @@ const TILES = [
   {
     title: "Lag",
     large: (it) => [count(it.total.lag), "offsets"],
-    small: (it) => `the slowest partition is ${behind(it.total)} behind`,
+    small: (it) =>
+      `the slowest partition is ${behind(it.total)} behind${without(it.sources)}`,
     lines: [["offsets", "lag"]],
     say: count,
     axis: short,

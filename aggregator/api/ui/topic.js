@@ -49,7 +49,9 @@ export async function topics() {
         : el(
             "p",
             {},
-            "Nothing is copied: no source is configured, or none has a topic that matches.",
+            now.phase === "STARTING" || now.phase === "STANDBY"
+              ? "Nothing is copied yet: it has not begun."
+              : "Nothing is copied: no source is configured, or none has a topic that matches.",
           ),
     ],
   };
