@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from aggregator.model.values import LogId, Positions, SourcePartition, TopicPartition
 from aggregator.store.checkpoint import past_commits as past_module
+from aggregator.store.checkpoint import rows as rows_module
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.past_commits import AGAIN, REWOUND, SET, Past, ProvenBound
 from aggregator.store.checkpoint.rows import HUB, Checkpoint
 
 ONE = SourcePartition("eu", "orders", 0)
 TWO = SourcePartition("eu", "orders", 1)
+THREE = SourcePartition("eu", "orders", 2)
 HUB_PARTITION = TopicPartition("orders", 0)
 NOW = LogId("cluster-1", "topic-1")
 
@@ -136,6 +139,58 @@ def test_a_full_commit_repeats_each_with_its_own_bound(world: World) -> None:
     world.commit({TWO: 7})
     world.table.claim_epoch("the next")
     assert world.past().bounds({ONE: 100, TWO: 7}) == {ONE: bound(2), TWO: bound(3)}
+
+
+def test_of_a_commit_of_several_lanes_only_what_is_asked_for_is_made(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes = (("eu", {ONE: 100}, 10), ("other", {TWO: 100, THREE: 7}, 20))
+    world.table.append(
+        *(
+            Checkpoint(
+                lane=lane,
+                generation=1,
+                batch=0,
+                positions=Positions(positions),
+                hub_ends={HUB_PARTITION: end},
+                snapshot_at_ms=1_000,
+                cluster_ids={"eu": NOW.cluster, HUB: "hub-1"},
+                topic_ids={("eu", "orders"): NOW.topic},
+            )
+            for lane, positions, end in lanes
+        )
+    )
+    made: list[str] = []
+
+    def from_table(rows: Any) -> list[Checkpoint]:
+        found = rows_module.from_table(rows)
+        made.extend(it.lane for it in found)
+        return found
+
+    monkeypatch.setattr(past_module, "from_table", from_table)
+    past = world.past(ONE, TWO, THREE)
+    first, second = (ProvenBound({HUB_PARTITION: end}, 1_000, "hub-1") for end in (10, 20))
+    assert past.bounds({ONE: 100}) == {ONE: first}
+    assert made == ["eu"]
+    found = past.bounds({TWO: 100, THREE: 8})
+    assert found == {TWO: second, THREE: second}
+    # The ends of a hub may be thousands: they are there once.
+    assert found[TWO] is found[THREE]
+    assert made == ["eu", "other"]
+    assert past.bounds({ONE: 100, THREE: 7}) == {ONE: first, THREE: second}
+
+
+def test_what_is_said_of_a_partition_depends_on_no_other_that_is_asked_about(world: World) -> None:
+    world.table._clock_ms = lambda: 1_000 * (world.table.load().seq + 1)
+    for at in (100, 200, 300, 400):
+        world.commit({ONE: at, TWO: at // 2})
+        world.commit({TWO: at // 2 + 10})
+    past = world.past()
+    for one in (0, 99, 100, 250, 400, 999):
+        for two in (0, 50, 105, 210, 999):
+            both = {ONE: one, TWO: two}
+            assert past.bounds(both) == {**past.bounds({ONE: one}), **past.bounds({TWO: two})}
+            assert past.tops(both) == {**past.tops({ONE: one}), **past.tops({TWO: two})}
 
 
 def test_hub_ends_behind_all_below_a_position_come_from_a_later_snapshot(tmp_path: Path) -> None:

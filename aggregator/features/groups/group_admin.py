@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Semaphore
 from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException
@@ -68,18 +69,22 @@ def committed_by_all(
     groups: Collection[str],
     partitions: Collection[TopicPartition],
     timeout: float,
+    slots: Semaphore | None = None,
 ) -> tuple[dict[str, dict[TopicPartition, int]], dict[str, ClusterError]]:
     """What each group has committed; and for a group that cannot be queried, why.
 
-    A missing right affects one group only. Raises ClusterError when the cluster answers
-    nothing at all.
+    A missing right affects one group only. Each group takes one of the `slots` while it is queried,
+    where there are some: its time begins then. Raises ClusterError when the cluster answers nothing
+    at all.
     """
     offsets: dict[str, dict[TopicPartition, int]] = {}
     failed: dict[str, ClusterError] = {}
+    free = slots or Semaphore(AT_ONCE)
 
     def ask(group: str) -> None:
         try:
-            found = committed(alias, cluster, group, partitions, timeout)
+            with free:
+                found = committed(alias, cluster, group, partitions, timeout)
         except ClusterError as error:
             failed[group] = error
         else:

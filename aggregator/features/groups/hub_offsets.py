@@ -219,7 +219,9 @@ def plan_topics(
     """
     by_topic: dict[str, dict[SourcePartition, int]] = {}
     for route in routes:
-        own = commits.get(route.cluster, {})
+        # Of a hundred sources the group may be at one.
+        if not (own := commits.get(route.cluster)):
+            continue
         partitions = route.source_partitions()
         if any(sp.topic_partition in own for sp in partitions):
             found = {sp: own.get(sp.topic_partition, 0) for sp in partitions}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from threading import Event
+from threading import Event, Semaphore
 from typing import Any
 
 from aggregator.config.schema import Config
@@ -31,7 +32,7 @@ from aggregator.features.groups.hub_scan import (
 )
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.kafka.admin.parallel import LATE_SECONDS, Replies, ask_all
-from aggregator.kafka.discovery.hub_logs import TopicLogs, patient_topics
+from aggregator.kafka.discovery.hub_logs import TopicLogs, patient_topics, read_topics
 from aggregator.kafka.discovery.prepare import partitions_by_cluster, plan_of_all
 from aggregator.model.errors import ClusterError
 from aggregator.model.values import LogId, OffsetRange, Route, SourcePartition, TopicPartition
@@ -145,6 +146,11 @@ def look(config: Config, aliases: Sequence[str]) -> GroupSight:
     return sight_of(config, plan, aliases, stored_state(config.checkpoint))
 
 
+MOST_AT_ONCE = 64
+"""How many groups of all sources are queried at the same time, each by a client of its own.
+Hundreds of clients with a few threads each would wait for each other, and their time runs."""
+
+
 def states_at(config: Config, clusters: Collection[str]) -> dict[str, dict[str, str]]:
     """Cluster (alias, or HUB) -> its groups and their states. ClusterError when one is silent."""
     replies = ask_states(config, clusters)
@@ -157,13 +163,16 @@ def at_sources(
     """Each group at its sources (aliases), or why one of these does not answer."""
     config, timeout = sight.config, sight.config.supervision.connect_timeout
     names = {it: [group for group, own in groups.items() if it in own] for it in sight.aliases}
+    partitions = partitions_by_cluster(sight.routes)
+    slots = Semaphore(MOST_AT_ONCE)
 
     def job(alias: str) -> Committed:
         return committed_by_all(
-            alias, config.sources[alias], names[alias], sight.topics_of(alias), timeout
+            alias, config.sources[alias], names[alias], partitions.get(alias, ()), timeout, slots
         )
 
     turns = 1 + max(map(len, names.values()), default=0) // AT_ONCE
+    turns += sum(map(len, names.values())) // MOST_AT_ONCE
     jobs = {it: partial(job, it) for it in sight.aliases}
     replies = ask_all(jobs, timeout * turns + LATE_SECONDS)
     found: dict[str, tuple[SourceGroup, ...] | ClusterError] = {}
@@ -218,16 +227,80 @@ class PreparedGroup:
         return tuple(_places(it, self.scans, self.logs, self.lowers, past) for it in self.topics)
 
 
+Bounds = dict[SourcePartition, ProvenBound]
+
+
+class SharedPast:
+    """A history in which each target is looked up once, and those of several groups together.
+
+    What it says of a partition depends on that partition and its target alone.
+    """
+
+    def __init__(self, past: Past) -> None:
+        self.past = past
+        self._lowers: dict[tuple[SourcePartition, int, bool], ProvenBound] = {}
+        self._uppers: dict[tuple[SourcePartition, int, bool], ProvenBound | None] = {}
+
+    def look_up(self, targets: Mapping[SourcePartition, int], *, recent: bool) -> None:
+        """Find the bounds of these, in one go. Raises CheckpointError."""
+        lowers = self.past.bounds(targets, recent=recent)
+        uppers = self.past.tops(targets, recent=recent)
+        for sp, at in targets.items():
+            # What is in the other one is known: several threads may ask.
+            self._uppers[sp, at, recent] = uppers.get(sp)
+            self._lowers[sp, at, recent] = lowers[sp]
+
+    def bounds(
+        self, targets: Mapping[SourcePartition, int], *, recent: bool
+    ) -> tuple[Bounds, Bounds]:
+        """What `Past.bounds` and `Past.tops` say of these targets. Raises CheckpointError."""
+        new = {sp: at for sp, at in targets.items() if (sp, at, recent) not in self._lowers}
+        if new:
+            self.look_up(new, recent=recent)
+        uppers = {sp: self._uppers[sp, at, recent] for sp, at in targets.items()}
+        return (
+            {sp: self._lowers[sp, at, recent] for sp, at in targets.items()},
+            {sp: it for sp, it in uppers.items() if it is not None},
+        )
+
+
+def in_layers(targets: Iterable[Mapping[SourcePartition, int]]) -> list[dict[SourcePartition, int]]:
+    """All these targets, each once, in as few parts as can have one of a partition each."""
+    layers: list[dict[SourcePartition, int]] = []
+    seen: dict[SourcePartition, int] = {}
+    for sp, at in sorted({pair for own in targets for pair in own.items()}):
+        number = seen.get(sp, 0)
+        seen[sp] = number + 1
+        if number == len(layers):
+            layers.append({})
+        layers[number][sp] = at
+    return layers
+
+
+def planned(sight: GroupSight, groups: Mapping[str, Commits]) -> dict[str, tuple[Wanted, ...]]:
+    """The hub topics into which groups with these commits are translated."""
+    known = {sp: KnownPosition(it.position, it.log) for sp, it in sight.state.entries.items()}
+    hub_ids = (sight.state.cluster_ids.get(HUB_ALIAS, ""), sight.hub_id)
+    return {
+        group: plan_topics(commits, sight.routes, known, sight.ids, hub_ids, sight.hub_topics)
+        for group, commits in groups.items()
+    }
+
+
 def translated(
-    sight: GroupSight, hub: ClusterAdmin, commits: Commits, reading: HubReading, past: Past
+    sight: GroupSight,
+    hub: ClusterAdmin,
+    topics: Sequence[Wanted],
+    reading: HubReading,
+    shared: SharedPast,
 ) -> tuple[TopicPlaces, ...]:
-    """Where a group with these commits continues, per hub topic; `hub` is the hub's client.
+    """Where a group continues in these hub topics; `hub` is the hub's client.
 
     Raises ClusterError and CheckpointError.
     """
-    found = prepared(sight, hub, commits, reading, past)
+    found = prepared(sight, hub, topics, reading, shared)
     _read(sight, found.scans, reading)
-    return found.places(past)
+    return found.places(shared.past)
 
 
 TOGETHER = 50
@@ -239,7 +312,7 @@ Translation = tuple[Commits, HubReading]
 Places = tuple[TopicPlaces, ...] | Exception
 """Where a group continues, or why that is not known."""
 
-Mapper = Callable[[Callable[[str], PreparedGroup | Exception], Iterable[str]], Iterable[Any]]
+Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
 def all_translated(
@@ -251,17 +324,22 @@ def all_translated(
 ) -> dict[str, Places]:
     """The same for several groups: the hub's records are read once for all of them.
 
-    `each` applies a function to names, as `map` does.
+    `each` applies a function to values, as `map` does.
     """
+    topics = planned(sight, {group: commits for group, (commits, _) in groups.items()})
+    readings = {group: reading for group, (_, reading) in groups.items()}
+    shared = SharedPast(past)
 
     def prepare(group: str) -> PreparedGroup | Exception:
         try:
-            return prepared(sight, hub, *groups[group], past)
+            return prepared(sight, hub, topics[group], readings[group], shared)
         except Exception as error:  # it is of this group alone
             return error
 
     if not groups:
         return {}
+    if len(groups) > 1:
+        _look_up(sight, hub, [(topics[it], readings[it]) for it in groups], shared, each)
     begun = dict(zip(groups, each(prepare, groups), strict=True))
     found: dict[str, Places] = {
         group: it for group, it in begun.items() if isinstance(it, Exception)
@@ -269,18 +347,53 @@ def all_translated(
     ready = {group: it for group, it in begun.items() if isinstance(it, PreparedGroup)}
     try:
         # They are read alike; what is known of each of them is in its scans.
-        _, reading = next(iter(groups.values()))
+        reading = next(iter(readings.values()))
         for turn in plan_shared([it.scans for it in ready.values()], reading.most):
             _read(sight, turn, reading)
     except ClusterError:
         # It may be about a topic of one of them.
         for group in ready:
             try:
-                found[group] = translated(sight, hub, *groups[group], past)
+                found[group] = translated(sight, hub, topics[group], readings[group], shared)
             except Exception as error:
                 found[group] = error
         return found
     return found | {group: it.places(past) for group, it in ready.items()}
+
+
+def _look_up(
+    sight: GroupSight,
+    hub: ClusterAdmin,
+    groups: Sequence[tuple[Sequence[Wanted], HubReading]],
+    shared: SharedPast,
+    each: Mapper,
+) -> None:
+    """Ask once for what all these groups need: where hub topics end, and bounds of the history.
+
+    What fails here is asked again for each group, and is then a failure of that one alone.
+    """
+    wanted = [(it, reading) for own, reading in groups for it in own if not it.refusals]
+    _, reading = groups[0]
+    names = {it.hub_topic for it, _ in wanted} - reading.silent.keys() - reading.logs.keys()
+    if names:
+        with suppress(Exception):
+            found = read_topics(hub, names, sight.config.supervision.connect_timeout)
+            logs: dict[str, dict[TopicPartition, OffsetRange]] = {}
+            for tp, log in found.logs.items():
+                logs.setdefault(tp.topic, {})[tp] = log
+            reading.logs.update(logs)
+
+    def look(layer: tuple[dict[SourcePartition, int], bool]) -> None:
+        targets, recent = layer
+        with suppress(Exception):
+            shared.look_up(targets, recent=recent)
+
+    layers = [
+        (layer, recent)
+        for recent in (False, True)
+        for layer in in_layers(it.commits for it, how in wanted if bool(how.floors) is recent)
+    ]
+    list(each(look, layers))
 
 
 def _read(sight: GroupSight, scans: Mapping[TopicPartition, Scan], reading: HubReading) -> None:
@@ -294,27 +407,25 @@ def _read(sight: GroupSight, scans: Mapping[TopicPartition, Scan], reading: HubR
 
 
 def prepared(
-    sight: GroupSight, hub: ClusterAdmin, commits: Commits, reading: HubReading, past: Past
+    sight: GroupSight,
+    hub: ClusterAdmin,
+    wanted: Sequence[Wanted],
+    reading: HubReading,
+    shared: SharedPast,
 ) -> PreparedGroup:
-    """What has to be read at the hub for a group with these commits.
+    """What has to be read at the hub for a group that is wanted in these topics.
 
     Raises ClusterError and CheckpointError.
     """
-    known = {sp: KnownPosition(it.position, it.log) for sp, it in sight.state.entries.items()}
-    hub_ids = (sight.state.cluster_ids.get(HUB_ALIAS, ""), sight.hub_id)
-    topics = plan_topics(commits, sight.routes, known, sight.ids, hub_ids, sight.hub_topics)
     # Read after the commits were: what comes later lies behind these ends.
-    found = _hub_logs(hub, topics, sight.config, reading)
+    found = _hub_logs(hub, wanted, sight.config, reading)
     logs = found.logs
-    topics = tuple(_without_cut(_if_reported(it, found), sight.state, logs) for it in topics)
+    topics = tuple(_without_cut(_if_reported(it, found), sight.state, logs) for it in wanted)
     good = [it for it in topics if not it.refusals]
     targets = {sp: at for it in good for sp, at in it.commits.items()}
-    recent = bool(reading.floors)
-    lowers, uppers = past.bounds(targets, recent=recent), past.tops(targets, recent=recent)
-    ids = {name: it.topic for name, it in sight.hub_topics.items()}
-    lowers = {sp: fitting(it, sight.hub_id, logs, ids) for sp, it in lowers.items()}
-    uppers = {sp: fitting(it, sight.hub_id, logs, ids) for sp, it in uppers.items()}
-    disordered = past.set_back() | reading.disordered
+    lowers, uppers = shared.bounds(targets, recent=bool(reading.floors))
+    lowers, uppers = _that_fit(lowers, sight, logs), _that_fit(uppers, sight, logs)
+    disordered = shared.past.set_back() | reading.disordered
     scans: dict[TopicPartition, HubScan] = {}
     for it in good:
         for tp in sorted(tp for tp in logs if tp.topic == it.hub_topic):
@@ -330,6 +441,19 @@ def prepared(
             pin = reading.floors.get(tp) if reading.pinned else None
             scans[tp] = HubScan(feeds, logs[tp], reading.most, pin)
     return PreparedGroup(topics, scans, logs, lowers)
+
+
+def _that_fit(
+    bounds: Mapping[SourcePartition, ProvenBound],
+    sight: GroupSight,
+    logs: Mapping[TopicPartition, OffsetRange],
+) -> Bounds:
+    """What of bounds is of the hub and its topics as they are now."""
+    ids = {name: it.topic for name, it in sight.hub_topics.items()}
+    # Partitions of one lane share a bound, with thousands of hub ends.
+    alike = {id(it): it for it in bounds.values()}
+    fit = {key: fitting(it, sight.hub_id, logs, ids) for key, it in alike.items()}
+    return {sp: fit[id(it)] for sp, it in bounds.items()}
 
 
 def _hub_logs(

@@ -45,6 +45,8 @@ RECENT = 2_000
 NO_IDS: Mapping[str, str] = MappingProxyType({})
 LIFE = ["epoch", "lane", "generation"]
 """The commits of one life of a lane."""
+PART = ["seq", "lane", "generation", "batch"]
+"""A part of a commit: positions, and the hub ends that belong to them."""
 AT_ONCE_MS = 2_000
 """A clean commit follows so soon when the hub was asked for its ends."""
 HALVES = 16
@@ -311,13 +313,35 @@ class Past:
         return {sp: seq for sp, (_, seq) in best.items()}
 
     def _commits(self, chosen: Mapping[SourcePartition, int]) -> dict[SourcePartition, ProvenBound]:
-        """The bound of each partition in its chosen commit (its seq)."""
-        return {
-            sp: _bound(checkpoint)
-            for checkpoint in self._all_of(set(chosen.values()))
-            for sp in checkpoint.positions
-            if chosen.get(sp) == checkpoint.seq
-        }
+        """The bound of each partition in its chosen commit (its seq); those of a part share one."""
+        found: dict[SourcePartition, ProvenBound] = {}
+        for checkpoint in self._parts_with(chosen):
+            bound = _bound(checkpoint)
+            found |= {sp: bound for sp in checkpoint.positions if chosen.get(sp) == checkpoint.seq}
+        return found
+
+    def _parts_with(self, chosen: Mapping[SourcePartition, int]) -> Sequence[Checkpoint]:
+        """The parts of commits that have these partitions, each in its chosen commit (its seq).
+
+        A commit may have a part for each of a hundred lanes, each with the ends of the whole hub:
+        rows of the others are left out before any is made an object.
+        """
+        if self._data is None or not chosen:
+            return ()
+        seqs = pa.array(chosen.values(), pa.int64())
+        wanted = table_of(chosen).append_column("seq", seqs)
+        asked = pc.field("seq").isin(pa.array(sorted(set(chosen.values())), pa.int64()))
+        both = pc.field("kind").isin(pa.array([POSITION, HUB_END]))
+        with translated(self._path, "read"):
+            positions = self._data.to_table(
+                columns=[*PARTITION, *PART], filter=asked & (pc.field("kind") == POSITION)
+            )
+            own = positions.join(wanted, [*PARTITION, "seq"], join_type="inner").select(PART)
+            rows = [
+                pa.Table.from_batches([batch]).join(own, PART, join_type="left semi")
+                for batch in self._data.to_batches(filter=asked & both)
+            ]
+        return tuple(from_table(pa.concat_tables(rows))) if rows else ()
 
     def _all_of(self, seqs: Collection[int]) -> Sequence[Checkpoint]:
         """The checkpoints of these commits."""
