@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,10 @@ import pytest
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.processes import GuardedProcess
 from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
 from aggregator.status.schema import RecoveryStatus
+from support.application import GONE_SECONDS
 from support.clusters import ClusterFactory
 from support.crashed import crash_at_zero, with_origin, write_again
 from support.load import load
@@ -29,22 +30,22 @@ COMPACTED = {"cleanup.policy": "compact"}
 
 
 @contextmanager
-def child(config: Config, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`aggregator run` in a process group of its own, which is gone after the block."""
+def child(config: Config, folder: Path) -> Iterator[None]:
+    """`aggregator run` in a process group of its own, which is gone after the block.
+
+    And when this process dies within it.
+    """
     file = folder / "aggregator.yaml"
     file.write_text(to_yaml(config))
-    with (folder / "run.log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "aggregator", "run", "-c", str(file)],
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+    command = [sys.executable, "-m", "aggregator", "run", "-c", str(file)]
+    process = GuardedProcess(command, folder / "run.log")
     try:
-        yield process
+        yield
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        # With its JVM; it may have ended by itself.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        assert process.wait(GONE_SECONDS)
 
 
 @pytest.mark.timeout(900)

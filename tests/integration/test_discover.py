@@ -560,13 +560,17 @@ def test_a_broker_that_wakes_up_with_our_questions_does_not_end_the_process(
     with asking:
         assert asking.stdout is not None
         assert asking.stdin is not None
-        for _ in range(3):
-            asking.stdin.write("again\n")
-            asking.stdin.flush()
-            assert asking.stdout.readline() == "asking\n"
-            frozen.brokers[0].pause()
-            until(time.monotonic() + 3 * SESSION_SECONDS)
-            frozen.brokers[0].resume()
-            assert asking.stdout.readline() == "answered\n"
-        asking.stdin.close()
-        assert asking.wait(60) == 0
+        try:
+            for _ in range(3):
+                asking.stdin.write("again\n")
+                asking.stdin.flush()
+                assert asking.stdout.readline() == "asking\n"
+                frozen.brokers[0].pause()
+                until(time.monotonic() + 3 * SESSION_SECONDS)
+                frozen.brokers[0].resume()
+                assert asking.stdout.readline() == "answered\n"
+            asking.stdin.close()
+            assert asking.wait(60) == 0
+        finally:
+            # It asks until it has an answer, and a cluster that is frozen gives none.
+            asking.kill()

@@ -30,7 +30,7 @@ from support.changing import delete_records
 from support.clusters import ClusterFactory
 from support.crashed import crash_at_zero, with_origin, write_again
 from support.gaps import Told, cli, gap_events, rows, states
-from support.reading import Record, read_topic, wait_until_topic_has
+from support.reading import Record, read_topic, wait_for, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import judge
 
@@ -518,10 +518,16 @@ def test_a_log_that_an_unclean_election_cut_off_is_not_read_on_as_if_nothing_had
         made[topic].result(SECONDS)
         produce(servers, topic, numbers(0, 100))
     settings = make_config(hub, tmp_path, {"eu": source(cut, f"{unique}.*")}, api={"listen": "off"})
+
+    def in_sync(topic: str) -> int:
+        return len(kafka.list_topics(topic, timeout=SECONDS).topics[topic].partitions[0].isrs)
+
     with run_in_background(settings) as running:
         for topic in topics:
             wait_until_topic_has(to, topic, 100)
         follower, leader = cut.brokers[2], cut.brokers[1]
+        # On a busy machine it may be out of sync just now: then it lacks some of what came so far.
+        wait_for(lambda: all(in_sync(it) == 2 for it in topics), "it has all")
         follower.kill()
         for topic in topics:
             produce(servers, topic, numbers(100, 150))

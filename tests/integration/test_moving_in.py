@@ -52,9 +52,11 @@ class Load:
     @contextmanager
     def flowing(self) -> Iterator[None]:
         self._thread.start()
-        yield
-        self._over.set()
-        self._thread.join()
+        try:
+            yield
+        finally:
+            self._over.set()
+            self._thread.join()
 
     def _run(self) -> None:
         number = 0

@@ -8,6 +8,8 @@ do that.
 from __future__ import annotations
 
 import os
+import shlex
+import tempfile
 from functools import cache
 
 from aggregator.datapath.spark.class_archive import archive_options
@@ -21,13 +23,13 @@ CLASS_PATH = "spark.executor.extraClassPath"
 
 def executors(*more: str) -> dict[str, str]:
     """The `spark.conf` of executors that start quickly; `more` are options of their Java."""
-    options = (archive_options(_driver().archive), QUICK_START, *more)
+    options = (archive_options(_driver().archive), QUICK_START, _temporary(), *more)
     return {CLASS_PATH: _class_path(), EXECUTOR: " ".join(options)}
 
 
 def submission(*more: str) -> list[str]:
     """The same for the driver, as words for `spark-submit`."""
-    options = (archive_options(_driver().archive), *more)
+    options = (archive_options(_driver().archive), _temporary(), *more)
     return ["--driver-class-path", _class_path(), "--driver-java-options", " ".join(options)]
 
 
@@ -38,3 +40,8 @@ def _driver() -> Driver:
 
 def _class_path() -> str:
     return os.pathsep.join(map(str, _driver().class_path))
+
+
+def _temporary() -> str:
+    """Java does not look at TMPDIR: what one that is killed has unpacked would stay in `/tmp`."""
+    return f"-Djava.io.tmpdir={shlex.quote(tempfile.gettempdir())}"

@@ -95,6 +95,8 @@ def guids_in_front(upstream: str) -> Iterator[InFront]:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         found.url = f"http://127.0.0.1:{server.server_address[1]}"
-        yield found
-        server.shutdown()
-        thread.join()
+        try:
+            yield found
+        finally:
+            server.shutdown()
+            thread.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,15 +11,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyspark
 from typer.testing import CliRunner
 
 from aggregator.cli.main import app
 from aggregator.datapath.spark.session import LOG4J_FILE
 from support.archived import submission
+from support.processes import processes
+from support.reading import wait_for
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 SECONDS = 300
+WORK = Path(pyspark.__file__).parent / "work"
+"""Where executors of `local-cluster` work, whatever SPARK_WORKER_DIR says: 20 MB of jars each."""
 
 
 LOG4J = f"-Dlog4j2.configurationFile={LOG4J_FILE.as_uri()}"
@@ -52,9 +58,9 @@ def submitted(
     environment = {
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_WORKER_DIR": str(folder / "work"),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
+    before = {*WORK.glob("app-*")}
     with log.open("wb") as file:
         process = subprocess.Popen(
             command(job, *arguments, quick=quick),
@@ -72,6 +78,16 @@ def submitted(
         except ProcessLookupError:
             assert process.poll() is not None
         process.wait(SECONDS)
+        _remove_work(process.pid, before)
+
+
+def _remove_work(group: int, before: set[Path]) -> None:
+    """Remove where executors have worked since; another run may have some at the same time."""
+    wait_for(lambda: all(it.group != group for it in processes()), "all are gone", SECONDS)
+    running = "\n".join(it.command for it in processes())
+    for left in {*WORK.glob("app-*")} - before:
+        if left.name not in running:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def python_of(submit: subprocess.Popen[bytes], job: str) -> int:

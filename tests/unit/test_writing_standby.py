@@ -28,6 +28,8 @@ SETS = (
     "sources.eu.bootstrap_servers=127.0.0.1:10",
     "sources.eu.topics.include=orders",
 )
+SECONDS = 60.0
+"""Within which it has its turn, on a machine that may be busy."""
 SIGHT = Sighting(Life.RUNS, still=0.0, lease=10.0, claimed=True, slow=30.0)
 """A writer that runs, and whose lease lasts ten seconds."""
 
@@ -55,8 +57,8 @@ def test_a_turn_comes_when_nobody_writes_or_the_writer_is_silent_for_its_lease(
 class Waiting:
     """One that stands by in a thread of its own, and what it tells."""
 
-    def __init__(self, path: str, pool: ThreadPoolExecutor) -> None:
-        self.stop = threading.Event()
+    def __init__(self, path: str, pool: ThreadPoolExecutor, stop: threading.Event) -> None:
+        self.stop = stop
         self.told: list[str] = []
         self.events: list[Event] = []
         config: Config = load_text("", [*SETS, f"checkpoint.path={path}"])
@@ -84,13 +86,13 @@ def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Waiting
     monkeypatch.setattr(standby, "STORE_POLL_SECONDS", 0.02)
     monkeypatch.setattr(standby, "AGAIN_SECONDS", 0.02)
     with ThreadPoolExecutor(1) as pool:
-        found = Waiting(str(tmp_path), pool)
+        found = Waiting(str(tmp_path), pool, threading.Event())
         yield found
         found.stop.set()
 
 
 def test_where_nobody_writes_it_starts_at_once_without_a_word(waiting: Waiting) -> None:
-    assert waiting.wait().result(5) == ""
+    assert waiting.wait().result(SECONDS) == ""
     assert (waiting.told, waiting.events) == ([], [])
 
 
@@ -101,7 +103,7 @@ def test_a_writer_that_ends_cleanly_is_followed(waiting: Waiting, tmp_path: Path
     assert waiting.told == [f"is on standby: {lock.owner} writes"]
     assert not turn.done()
     lock.release(ended=True)
-    assert turn.result(5) == ""
+    assert turn.result(SECONDS) == ""
     assert [it.kind for it in waiting.events] == ["standing_by", "standing_in"]
 
 
@@ -110,21 +112,48 @@ def test_one_that_renews_nothing_for_its_lease_is_to_be_ended(
 ) -> None:
     with WriterLock.acquire(str(tmp_path), Owner(lease=0.3)) as lock:
         lock.renew()
-        assert waiting.wait().result(5) == record_of(str(tmp_path))
+        assert waiting.wait().result(SECONDS) == record_of(str(tmp_path))
     assert waiting.events[-1].message == f"{lock.owner}: {Turn.OVERDUE.value}"
 
 
+class Clock:
+    """Stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
 def test_one_that_goes_on_is_waited_for_as_long_as_it_does(
-    waiting: Waiting, tmp_path: Path
+    waiting: Waiting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with WriterLock.acquire(str(tmp_path), Owner(lease=0.5)) as lock:
+    # By a clock of its own: a machine that is busy may stand still for longer than any short lease.
+    clock, looks = Clock(), 0
+
+    def looked(path: str) -> str:
+        nonlocal looks
+        looks += 1
+        return record_of(path)
+
+    def looks_again() -> None:
+        """Return when a whole look lies between: of three that begin, the second."""
+        least = looks + 3
+        wait_for(lambda: looks >= least, "it looks again", SECONDS)
+
+    monkeypatch.setattr(standby, "time", clock)
+    monkeypatch.setattr(standby, "record_of", looked)
+    with WriterLock.acquire(str(tmp_path), Owner(lease=10.0)) as lock:
         lock.renew()
         turn = waiting.wait()
-        for _ in range(15):
-            assert not threading.Event().wait(0.1)
+        for _ in range(3):
+            looks_again()
+            clock.now += 9.0
+            looks_again()
             lock.renew()
         assert not turn.done()
-    assert turn.result(5) == ""
+    assert turn.result(SECONDS) == ""
 
 
 def test_it_stops_when_it_is_told_to(waiting: Waiting, tmp_path: Path) -> None:
@@ -133,7 +162,7 @@ def test_it_stops_when_it_is_told_to(waiting: Waiting, tmp_path: Path) -> None:
         waiting.waits()
         waiting.stop.set()
         with pytest.raises(StoppedEarlyError):
-            turn.result(5)
+            turn.result(SECONDS)
 
 
 def test_when_another_one_was_quicker_it_is_shown_to_wait_again(waiting: Waiting) -> None:
@@ -151,18 +180,18 @@ def test_it_follows_what_it_would_run_by(
     with WriterLock.acquire(str(tmp_path), Owner(lease=60)):
         turn = waiting.wait()
         wait_for(lambda: waiting.follows > 1, "it follows")
-    assert turn.result(5) == ""
+    assert turn.result(SECONDS) == ""
 
 
 def test_on_an_object_store_the_lease_is_left_to_the_start(
     waiting: Waiting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standby, "has_lock", lambda path: False)
-    store = Waiting(str(tmp_path), waiting._pool)
+    store = Waiting(str(tmp_path), waiting._pool, waiting.stop)
     table = CheckpointTable.create(str(tmp_path))
     owner = replace(Owner(lease=0.4), host="another", boot="other", processes="pid:[1]")
     table.claim_epoch(str(owner), owner.to_json())
-    assert store.wait().result(5) == ""
+    assert store.wait().result(SECONDS) == ""
     assert store.told == [f"is on standby: {owner} writes"]
     assert store.events[-1].kind == "standing_in"
 
@@ -171,7 +200,7 @@ def test_a_store_that_cannot_be_read_is_no_silence_of_its_writer(
     waiting: Waiting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standby, "has_lock", lambda path: False)
-    store = Waiting(str(tmp_path), waiting._pool)
+    store = Waiting(str(tmp_path), waiting._pool, waiting.stop)
     log = tmp_path / "checkpoints" / "_delta_log"
     log.mkdir(parents=True)
     (log / f"{0:020}.json").write_text("no JSON")
@@ -180,4 +209,4 @@ def test_a_store_that_cannot_be_read_is_no_silence_of_its_writer(
     assert str(tmp_path) in store.told[0]
     store.stop.set()
     with pytest.raises(StoppedEarlyError):
-        turn.result(5)
+        turn.result(SECONDS)

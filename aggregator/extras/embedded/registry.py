@@ -34,7 +34,9 @@ class EmbeddedRegistry:
 
     def __init__(self, runner: Path, folder: Path, java: Sequence[str] = JAVA) -> None:
         (port,) = free_ports(1)
-        own = ("-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}")
+        # What it unpacks would stay where all temporary files are when it is killed.
+        unpacked = f"-Djava.io.tmpdir={folder.absolute()}"
+        own = (unpacked, "-Dquarkus.http.host=127.0.0.1", f"-Dquarkus.http.port={port}")
         self.url = f"http://127.0.0.1:{port}/apis/ccompat/v7"
         self.process = GuardedProcess(
             [java_command(), *java, *own, "-jar", str(runner)], folder / f"registry-{port}.log"

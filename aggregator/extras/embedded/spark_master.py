@@ -51,6 +51,8 @@ class SparkMaster:
         command = [
             *("env", f"JAVA_HOME={java_home()}", f"SPARK_HOME={home}", f"SPARK_LOCAL_IP={HOST}"),
             *("SPARK_DAEMON_MEMORY=256m", f"SPARK_DAEMON_JAVA_OPTS={self.java_options}"),
+            # They are killed, and what they leave otherwise is in `/tmp`, whatever TMPDIR says.
+            f"SPARK_LOCAL_DIRS={log.absolute().parent}",
             *(str(home / "bin" / "spark-class"), f"{DEPLOY}.{name}", *arguments),
         ]
         process = GuardedProcess(command, log)
