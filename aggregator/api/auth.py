@@ -1,4 +1,4 @@
-"""Who is let in: by a token, or a client certificate; and with which request sizes."""
+"""Authenticates requests by a token or a client certificate, and limits their number and size."""
 
 import base64
 import hmac

@@ -34,7 +34,7 @@ router = APIRouter(prefix="/api", dependencies=CHANGING)
 # Plain functions: FastAPI runs them in threads, as they wait for the engine.
 @router.put("/sources/{alias}/pause")
 def pause(here: Here, alias: str, request: Request) -> SourceControl:
-    """Let the lanes of a source end, and keep it so, over restarts too."""
+    """Stop reading a source, and keep it paused, over restarts too."""
     check_source(here, alias)
     return here.control.pause(alias, by=caller_name(request))
 

@@ -36,11 +36,11 @@ class BackfillOptions:
     until: Annotated[
         str,
         typer.Option(
-            metavar="WHERE", help="Up to here, without it: position, an offset, or a time."
+            metavar="WHERE", help="Its end, not included: position, an offset, or a time."
         ),
     ] = "position"
     rate: Annotated[
-        str | None, typer.Option(metavar="5MB/s", help="At most so fast; or 2000/s, in records.")
+        str | None, typer.Option(metavar="5MB/s", help="The highest rate; or 2000/s, in records.")
     ] = None
 
 
@@ -49,19 +49,19 @@ def order(
     call: Call,
     wanted: BackfillOptions,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be read, and order nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be read, and start nothing.")
     ] = False,
     wait: Annotated[
         bool,
         typer.Option(
-            "--wait", help="End when it is done. Where no instance runs, do it here, and only it."
+            "--wait", help="Return when it is done. If no instance runs, do it here, and only that."
         ),
     ] = False,
 ) -> Report:
-    """Have an older range of a topic come into the hub beside the live flow.
+    """Copy an older range of a topic into the hub beside the live flow.
 
-    For what the hub lacks because the topic was taken from `latest`, or because its position was
-    set forward. What the hub holds already of the range is not written again. A running instance
+    For what the hub lacks because the topic was copied from `latest`, or because its position was
+    set forward. What the hub already holds of the range is not written again. A running instance
     begins at once, else the next one does; one backfill runs at a time. Times are those of the
     records: 2026-01-31T12:00:00Z.
     """
@@ -76,7 +76,7 @@ def order(
 
 @command(name="list")
 def list_(call: Call) -> Report:
-    """List what was ordered, and how far each is."""
+    """List all backfills, and how far each is."""
     return report_of_backfills(call.aggregation.backfills())
 
 
@@ -85,7 +85,7 @@ def cancel(
     call: Call,
     name: Annotated[str, typer.Argument(metavar="ID", help="As `backfill list` shows it.")],
 ) -> Report:
-    """Read no more of a backfill. What it has written stays, and is skipped by another one."""
+    """Stop a backfill. What it has written stays, and a later one leaves it out."""
     found = call.aggregation.cancel_backfill(name)
     it = found.backfill
     return report(found, f"Backfill {it.id} is cancelled; {it.left:,} offsets were not read.")
@@ -187,13 +187,13 @@ def _waited(call: Call, name: str | None) -> Report:
 
 GROUP = Group(
     "backfill",
-    "Have an older range of a topic come into the hub beside the live flow.",
+    "Copy an older range of a topic into the hub beside the live flow.",
     (list_, cancel),
     (
         "aggregator backfill --source eu --topic orders --dry-run",
         "aggregator backfill --source eu --topic orders --rate 5MB/s",
         "aggregator backfill --source eu --topic orders --from 2026-01-01T00:00:00Z --until 120000",
-        "aggregator backfill --wait                     (do what was ordered, and end)",
+        "aggregator backfill --wait                     (do those that are stored, and end)",
         "aggregator backfill list",
         "aggregator backfill cancel b1",
     ),

@@ -22,11 +22,11 @@ Partition = Annotated[
     "aggregator pause eu --topic orders --partition 3",
 )
 def pause(call: Call, alias: Alias, topic: Topic = None, partition: Partition = None) -> Report:
-    """Pause a source, or a topic or partition of it: its lanes end cleanly, all else continues.
+    """Pause a source, or a topic or partition of it: it is read no more, all else continues.
 
-    Returns when they have ended. It stays paused over restarts, until it is resumed. When no
-    instance runs, the next one begins with it paused; one that runs and cannot be asked is named,
-    and nothing is changed.
+    Returns when its positions are committed. It stays paused over restarts, until it is resumed.
+    When no instance runs, the next one begins with it paused; one that runs and cannot be asked is
+    named, and nothing is changed.
     """
     return _pause(call, alias, topic, partition, paused=True)
 
@@ -46,9 +46,9 @@ def reload(call: Call) -> Report:
     """Have the running instance read its config again.
 
     It reads the file and the --set values that it was started with. Sources that were added or
-    removed, topics and most other keys are taken over while the other lanes run on; a key that
-    waits for a restart is named, and holds up none of them. With a bad config everything stays as
-    it was, and all problems are listed.
+    removed, topics and most other keys are applied while the other lanes continue. A key that waits
+    for a restart is named, and delays none of them. If the config is wrong nothing changes, and all
+    problems are listed.
     """
     return report_of_reload(call.aggregation.reload())
 

@@ -55,10 +55,10 @@ def retry(
     ] = False,
     dry_run: WouldDo = False,
 ) -> None:
-    """Write dropped records to their hub topic after all: its event is there once more then.
+    """Write dropped records to their hub topic after all: it then holds their event once more.
 
-    Each one is written once, with its origin headers and timestamp; the topic of the duplicates
-    gets a note of it. It comes later than its order would have it. Works beside a running instance.
+    Each one is written once, with its origin headers and timestamp, and after records that followed
+    it at its source; the duplicates topic gets a note of it. Works beside a running instance.
 
     Ends with 4 when any record could not be written.
     """

@@ -58,19 +58,19 @@ def failover(
     alias: Alias,
     pace: FailoverOptions,
     groups: Annotated[
-        str, typer.Option(metavar="REGEX", help="Only these groups come along (whole names).")
+        str, typer.Option(metavar="REGEX", help="Move only these groups (whole names).")
     ] = ".*",
     exclude: Annotated[
-        str, typer.Option(metavar="REGEX", help="These groups do not; wins over --groups.")
+        str, typer.Option(metavar="REGEX", help="Do not move these; wins over --groups.")
     ] = "",
 ) -> Report:
-    """Take what uses a source over to the hub: its groups, and then its producers.
+    """Move the applications of a source to the hub: its groups, and then its producers.
 
-    A source that answers: waits until all is copied that it holds, and until its groups are at
-    rest, and writes their offsets at the hub. One that does not: says what of it is not at the hub,
-    and which groups the hub has. Then the source is paused, and the hub's ends are noted for the
-    way back. Prints what to start where. Done again, it tries those groups alone that were not
-    taken over, and changes nothing else; ends with 4 when not all are at the hub.
+    If the source answers, waits until all that it holds is copied and its groups are inactive, and
+    writes their offsets at the hub. If it does not, shows what of it is not at the hub, and which
+    groups the hub has. Then pauses the source, and records the hub's ends for the way back. Prints
+    which applications to start where. Run again, it only retries groups that were not moved. Ends
+    with 4 when not all of them are at the hub.
     """
     from aggregator.features.failover.failover import fail_over
 
@@ -90,16 +90,16 @@ def failback(
     pace: FailoverOptions,
     write: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the config of the way back there."),
+        typer.Option(metavar="FILE", help="Where to write the config of the way back."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Also over a file that exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> Report:
     """Prepare the way back to a source that has failed over: hub -> old cluster.
 
-    Resumes the source and waits until the hub has what it still held. Makes the config that copies
+    Resumes the source and waits until the hub has what it still held. Makes a config that copies
     back what was written at the hub itself, and nothing that came from a source; checks it at both
-    clusters, and has it begin where the hub ended at the failover. Without --write it prints the
-    config and sets nothing. Done twice, it changes nothing.
+    clusters, and sets its start to where the hub ended at the failover. Without --write it prints
+    the config and sets nothing. Run again, it changes nothing.
     """
     from aggregator.features.failover.failback import BackFile, fail_back
 

@@ -64,11 +64,11 @@ def apply(call: Call, groups: GroupNames, how: GroupOptions, dry_run: DryRun = F
 
 @command()
 def cutover(call: Call, groups: GroupNames, how: GroupOptions, dry_run: DryRun = False) -> Report:
-    """Take groups over to the hub: wait until they are at rest and copied, and write their offsets.
+    """Move groups to the hub: wait until they are inactive and all is copied, and write offsets.
 
-    Stop their consumers at the sources. It waits until no group has an active member there, and
-    until all is copied that the logs held then. Then it does what `groups apply` does, and shows
-    what to start where. The aggregation has to run. Done twice, it changes nothing.
+    Stop their consumers at the sources first. It waits until no group has an active member there,
+    and until everything is copied that the logs held then. Then it does what `groups apply` does,
+    and shows what to start where. The aggregation must be running. Run again, it changes nothing.
     """
     return _done(call, groups, how, dry_run=dry_run, cut_over=True)
 

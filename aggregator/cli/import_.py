@@ -125,10 +125,10 @@ class WriteOptions:
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FILE", help="Write it there; a folder when there are several targets."
+            "--out", metavar="FILE", help="Where to write it; a folder for several targets."
         ),
     ] = None
-    force: Annotated[bool, typer.Option("--force", help="Also over a file that exists.")] = False
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +138,14 @@ class TakeOverOptions:
     positions: Annotated[
         bool,
         typer.Option(
-            "--positions", help="Take over how far the old tool has read, into the config of -c."
+            "--positions", help="Set positions to those of the old tool, for the config of -c."
         ),
     ] = False
     yes: Annotated[
         bool, typer.Option("--yes/--dry-run", help="Set the positions; else they are only shown.")
     ] = False
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Also positions that there are already.")
+        bool, typer.Option("--overwrite", help="Also where there is a position already.")
     ] = False
 
 
@@ -179,11 +179,11 @@ def import_(
 ) -> Report | None:
     """Turn the files of MirrorMaker 1 or 2, or of a replicator, into a config of this tool.
 
-    What has no counterpart is named with the reason, on stderr and in the YAML; secrets become
-    references. There is a config for each cluster that was written.
+    Settings without a counterpart are listed with the reason, on stderr and in the YAML; secrets
+    become references. Each cluster that was written gets a config.
 
-    With --positions the config is there already, and its positions are set to what the old tool
-    has stored, once it is stopped. Without --yes it is only shown. A position that there is stays.
+    With --positions, sets the positions of an existing config to those that the old tool has
+    stored; stop it first. Without --yes they are only shown. Existing positions are kept.
     """
     as_json = output is ConfigOutput.JSON
     call.output = Output.JSON if as_json else Output.TABLE

@@ -31,7 +31,7 @@ def lag(
     source: SourceOption = None,
     topic: TopicOption = None,
     watch: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0.1, help="Show it again and again.")
+        float | None, typer.Option(metavar="SECONDS", min=0.1, help="Show it again this often.")
     ] = None,
     sizes: Annotated[
         bool, typer.Option("--bytes/--no-bytes", help="Read some waiting records for their size.")

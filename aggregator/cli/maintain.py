@@ -1,4 +1,4 @@
-"""`aggregator maintain`: few files and nothing too old in all Delta tables, while nothing runs."""
+"""`aggregator maintain`: merges files and deletes old rows of Delta tables that nothing writes."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ def mirror_maker(
 ) -> None:
     """Run with the files and options of MirrorMaker 1.
 
-    What has no effect is said at the start. --consumer.config may be given for each source. At
-    the first start it continues where the group of the consumer was; later where it was itself.
+    Options without effect are listed at the start. Repeat --consumer.config for each source. The
+    first start continues from the offsets of the consumer's group, later ones from its own.
     """
     request = ImportRequest(
         consumers=clients.consumers or (),

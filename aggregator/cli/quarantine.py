@@ -82,8 +82,8 @@ def retry(
 ) -> None:
     """Write quarantined records to their hub topic, if it takes them now.
 
-    Each one is written once, with its origin headers and timestamp; the quarantine topic gets a
-    note of it. It comes later than its order would have it. Works beside a running instance.
+    Each one is written once, with its origin headers and timestamp, and after records that followed
+    it at its source; the quarantine topic gets a note of it. Works beside a running instance.
 
     Ends with 4 when any record could not be written.
     """

@@ -50,7 +50,7 @@ class FileOptions:
     ]
     consumer: Annotated[
         Path | None,
-        typer.Option("--consumer.config", metavar="FILE", help="Properties of the origin."),
+        typer.Option("--consumer.config", metavar="FILE", help="Properties of the source."),
     ] = None
     producer: ProducerConfig = None
     replication: ReplicationConfig = None
@@ -68,7 +68,7 @@ def replicator(
     options: Options,
     place: PlaceOptions,
     how: RunOptions,
-    alias: Annotated[str, typer.Option(metavar="NAME", help="The name of the origin.")] = "",
+    alias: Annotated[str, typer.Option(metavar="NAME", help="The name of the source.")] = "",
     group: Annotated[
         str,
         typer.Option(
@@ -79,7 +79,7 @@ def replicator(
 ) -> None:
     """Run with the files and options of the replicator executable.
 
-    Options win over what the files say. What has no effect is said at the start.
+    Options override the files. Options without effect are listed at the start.
     """
     request = ImportRequest(
         consumers=[files.consumer] if files.consumer is not None else (),

@@ -43,10 +43,10 @@ class LoadOptions:
         str, typer.Option(metavar="TIME", help="The network's, to a source and back.")
     ] = "1ms"
     outage: Annotated[
-        str, typer.Option(metavar="TIME", help="What has come in this time is copied afterwards,")
+        str, typer.Option(metavar="TIME", help="Length of an outage to catch up with afterwards.")
     ] = "1h"
     within: Annotated[
-        str, typer.Option(metavar="TIME", help="within this time, beside what comes then.")
+        str, typer.Option(metavar="TIME", help="Time for catching up, beside new records.")
     ] = "1h"
 
 

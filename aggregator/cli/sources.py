@@ -45,7 +45,7 @@ def add(
     alias: Alias,
     more: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="More, in the words of docs/rest.md."),
+        typer.Argument(metavar="[KEY=VALUE]...", help="More keys, as in docs/rest.md."),
     ] = None,
     servers: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Its address; several with commas.")
@@ -54,9 +54,9 @@ def add(
     rename: Annotated[str, typer.Option(help="Hub topic name, e.g. ${topic}.replica.")] = "",
     start: Annotated[str, typer.Option(help="earliest, latest, or a time.")] = "",
 ) -> Report:
-    """Add a source, or change the whole of one.
+    """Add a source, or replace one as a whole.
 
-    A running instance takes it up at once; without one the next start does. Give a secret as
+    A running instance copies it at once; without one the next start does. Give a secret as
     ${env:NAME}, ${file:PATH} or ${file:PATH:KEY}.
     """
     given = {
@@ -78,13 +78,13 @@ def add(
 
 @command()
 def remove(call: Call, alias: Alias) -> Report:
-    """Take a source out. Its positions stay: added again, it continues from where it was."""
+    """Remove a source. Its positions are kept: if it is added again, it continues from there."""
     return report_of_reload(call.aggregation.remove_source(alias))
 
 
 @command()
 def reset(call: Call, alias: Alias) -> Report:
-    """Take back what was added, changed or removed at run time: the config file holds again."""
+    """Undo what was added, changed or removed at run time: the config file applies again."""
     return report_of_reload(call.aggregation.reset_source(alias, call.load))
 
 

@@ -40,7 +40,7 @@ class PlaceOptions:
     name: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Names the aggregation; else what groups the old processes."
+            metavar="NAME", help="Names the aggregation; else group.id or --cluster.id does."
         ),
     ] = None
     state: Annotated[
@@ -48,7 +48,7 @@ class PlaceOptions:
         typer.Option(
             "--state",
             metavar="DIR",
-            help="Where it keeps how far it is; else aggregator/NAME in ~/.local/state.",
+            help="Folder of its state; else aggregator/NAME in ~/.local/state.",
         ),
     ] = None
 

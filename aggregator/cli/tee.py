@@ -33,9 +33,9 @@ def tee(
 ) -> Report:
     """Land the hub's records in Delta tables, a table for each topic.
 
-    Each record of the hub is in its table once, also after kill -9: the tables say themselves how
-    far they are. May run beside an instance, which neither knows nor needs it. Ctrl-C and SIGTERM
-    ask for a clean stop. Events are logged to stderr; a table of the topics is printed at the end.
+    Each record of the hub is in its table once, also after kill -9: each table records how far it
+    is. May run beside an instance, which does not depend on it. Ctrl-C and SIGTERM ask for a clean
+    stop. Events are logged to stderr; a table of the topics is printed at the end.
 
     Ends with 1 when a topic could not be landed, or the hub did not answer in the end.
     """

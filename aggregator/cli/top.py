@@ -32,7 +32,7 @@ minutes. In between only the moment is asked for."""
 def top(
     call: Call,
     once: Annotated[
-        bool, typer.Option("--once", help="Print one frame; so it does where no terminal is.")
+        bool, typer.Option("--once", help="Print one frame, as it does without a terminal.")
     ] = False,
 ) -> None:
     """Watch the running instance in the terminal, refreshed each second, until Ctrl-C.

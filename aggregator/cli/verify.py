@@ -57,13 +57,13 @@ class AuditOptions:
         str | None, typer.Option(metavar="TIME", help="Up to then, as the records say.")
     ] = None
     last: Annotated[
-        str | None, typer.Option(metavar="1h", help="So far back from now; instead of --since.")
+        str | None, typer.Option(metavar="1h", help="From this long ago on; instead of --since.")
     ] = None
     from_offset: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="From here on; needs --partition.")
     ] = None
     to_offset: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="Up to here, without it.")
+        int | None, typer.Option(metavar="N", min=0, help="Up to here, not included.")
     ] = None
 
 
@@ -90,7 +90,7 @@ def verify(
     """Compare the hub with its sources, record by record.
 
     Per source partition: what is missing, there twice, altered, out of order; per hub topic: what
-    came from nowhere. Everything below the checkpoint's positions is judged, or the range that is
+    is in no source. Everything below the checkpoint's positions is judged, or the range that is
     asked for. May run beside an instance; changes nothing in Kafka. The result is appended to the
     table "audits" beside the checkpoint.
 

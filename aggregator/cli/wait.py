@@ -37,9 +37,9 @@ def wait(
 ) -> Report:
     """Wait until a hub topic is complete: all that its sources acknowledged up to then is there.
 
-    Ends with 0 then, and with 5 when the time is over before, with who holds it up and why. The
-    running instance is asked, or the table of completeness where none answers. What was lost at a
-    source is said, and not waited for.
+    Ends with 0 when it is, and with 5 after --timeout; then it names what delays it, and why. It
+    asks the running instance, or reads the table of completeness if none answers. What was lost at
+    a source is reported, and not waited for.
     """
     end, seconds = moment("--until", until), duration("--timeout", timeout)
     if source is not None:

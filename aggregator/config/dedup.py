@@ -19,14 +19,14 @@ class DedupRule(Node):
 
     by: str | None = Field(
         default=None,
-        description="what names the event of a record: key (the record's), header:NAME, or "
+        description="what identifies a record's event: key (the record's), header:NAME, or "
         "value:$.NAME.NAME (a path into a JSON value); without it nothing is dropped",
     )
     window: Seconds = Field(
         default=86_400.0,
         ge=1,
         le=90 * 86_400,
-        description="how long an event is remembered since it came into the hub",
+        description="how long an event is remembered after it arrived in the hub",
     )
 
     @field_validator("by")

@@ -1,4 +1,4 @@
-"""The config of what follows a source's readers to the hub: consumer groups and ACLs."""
+"""The config of what is carried over to the hub beside records: consumer groups and ACLs."""
 
 from pydantic import Field
 
@@ -11,8 +11,8 @@ class AclSelection(Node):
 
     sync: bool = Field(
         default=False,
-        description="who may read a topic of this source may read the hub topic that it leads to: "
-        "ACLs are added there while it runs, never for more than every source of it allows",
+        description="principals that may read a topic of this source may read its hub topic: ACLs "
+        "are added there while it runs, never for more than every source of that topic allows",
     )
 
 
@@ -28,7 +28,7 @@ class GroupSelection(Node):
         default="", description="regex of groups to leave out, or a list; wins over sync"
     )
     every: Seconds = Field(
-        default=10.0, ge=1, le=86_400, description="how often they are looked at"
+        default=10.0, ge=1, le=86_400, description="how often their offsets are checked"
     )
 
     @property

@@ -22,7 +22,7 @@ class LineageConfig(Node):
     interval: Seconds = Field(
         default=3600.0,
         ge=1,
-        description="how often a job that runs is reported again; one that changes is at once",
+        description="how often a running job is reported again; a change is reported at once",
     )
 
     @field_validator("transport")

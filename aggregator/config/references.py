@@ -18,7 +18,7 @@ from aggregator.model.errors import Problem
 
 PLACEHOLDERS = (
     (re.compile(r"topics\.rename|sources\.[^.]+\.rename"), frozenset({"topic", "cluster"})),
-    (re.compile(r"topics\.quarantine"), frozenset({"name"})),
+    (re.compile(r"topics\.(quarantine|duplicates)"), frozenset({"name"})),
 )
 """Names in `${...}` that are no references, by the path where they stand."""
 RULE = re.compile(r"(topics|sources\.[^.]+)\.rename\[\d+\]\.to")

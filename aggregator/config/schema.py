@@ -56,7 +56,8 @@ class HubConfig(ClusterConfig):
     """The one cluster that is written."""
 
     producer: SettingsMap = Field(
-        default_factory=dict, description="Kafka settings for the producers only, e.g. linger.ms"
+        default_factory=dict,
+        description="Kafka settings for the producers only, e.g. compression.type",
     )
     known_as: list[str] = Field(
         default_factory=list,
@@ -240,12 +241,12 @@ class CompletenessConfig(Node):
         default=120.0,
         ge=0,
         le=7 * 86_400,
-        description="how much later than its timestamp says a record may be appended at its "
-        "source: the delay of producers, and how far their clocks differ from ours. The default is "
-        "Kafka's delivery.timeout.ms. What comes later still is late: counted, and not waited for",
+        description="how much later than its timestamp a record may be appended at its source: the "
+        "delay of producers, and how far their clocks differ from ours. The default is Kafka's "
+        "delivery.timeout.ms. Records that come even later are late: counted, and not waited for",
     )
     interval: Seconds = Field(
-        default=30.0, ge=1, le=86_400, description="how often rows are written at most"
+        default=30.0, ge=1, le=86_400, description="shortest time between two writes of rows"
     )
     keep: Seconds = Field(default=7 * 86_400.0, ge=3600, description="how long rows stay")
 

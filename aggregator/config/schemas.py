@@ -18,7 +18,7 @@ class SchemasConfig(Node):
         "schema ids",
     )
     username: str | None = Field(
-        default=None, min_length=1, description="for a registry that asks who it is"
+        default=None, min_length=1, description="for a registry that requires a login"
     )
     password: str | None = Field(
         default=None, min_length=1, description="belongs to username; ${env:NAME} or ${file:PATH}"

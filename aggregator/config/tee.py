@@ -28,7 +28,8 @@ class TeeConfig(Node):
         "config has `tee`; alone: only `aggregator tee` does",
     )
     topics: TeeTopics = Field(
-        default_factory=TeeTopics, description="which hub topics land; .* takes users' topics"
+        default_factory=TeeTopics,
+        description="which hub topics are written to tables; .* means no internal topics",
     )
     path: str = Field(
         default="./tee",

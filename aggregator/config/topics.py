@@ -82,9 +82,9 @@ class TopicRules(Node):
     )
     copy_as: Literal["records", "batches"] = Field(
         default="records",
-        description="records (each with its origin), or batches: those that allow it go as the "
-        "source's broker has them, without being unpacked, with the origin in the header of the "
-        "batch, where only this project reads it; all others as records",
+        description="records (each with its origin), or batches: those that allow it are copied as "
+        "the source's broker has them, without being unpacked, with the origin in the header of "
+        "the batch, where only this project reads it; all others as records",
     )
     schemas: SchemaMode = Field(
         default="pass",
@@ -95,13 +95,13 @@ class TopicRules(Node):
     )
     dedup: DedupRule = Field(
         default_factory=DedupRule,
-        description="the same event of several records comes once: {by, window}; what is dropped "
-        "goes to topics.duplicates. Off for one hub topic by dedup: off in its override",
+        description="copy an event that several records hold only once: {by, window}; dropped "
+        "records go to topics.duplicates. dedup: off in an override turns it off for a hub topic",
     )
     configs: SettingsMap = Field(
         default_factory=dict,
         description="topic configs that hub topics have whatever the sources say, such as "
-        "retention.ms; those of an override lie over the common ones",
+        "retention.ms; those of an override take precedence over the common ones",
     )
     config_exclude: list[str] = Field(
         default_factory=lambda: list(DEFAULT_CONFIG_EXCLUDE),

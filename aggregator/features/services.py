@@ -1,6 +1,4 @@
-"""The one list of services: whatever follows the plan beside the engine is made, shown and ended
-by it.
-"""
+"""The one list of services, by which all that follows the plan is made, shown and ended."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import TypeVar

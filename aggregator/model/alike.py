@@ -1,4 +1,4 @@
-"""Makes a value of the fields that others have by the same names."""
+"""Builds a value by copying the fields that other values have under the same names."""
 
 from typing import Any, TypeVar
 

@@ -1,4 +1,4 @@
-"""A map that is another one but for a few keys, and which keys of two such maps may differ. Pure.
+"""A map that differs from another in a few keys, and the keys in which two maps may differ. Pure.
 
 With ten thousand keys, to look at each of them again and again would cost more than the changes.
 """

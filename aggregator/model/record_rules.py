@@ -1,4 +1,4 @@
-"""Why a record of a route does not go to its hub topic, as frozen values. Pure."""
+"""The rules by which a record does not go to its hub topic: it is refused, or a duplicate. Pure."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

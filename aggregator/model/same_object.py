@@ -1,4 +1,4 @@
-"""Remembers what a function makes of an object that never changes, and has no hash. Pure."""
+"""Caches the result of a function for objects that never change and have no hash. Pure."""
 
 from collections.abc import Callable, Hashable
 from functools import lru_cache, wraps

@@ -1,4 +1,4 @@
-"""The table of controls, beside the checkpoints: what is paused or stopped, for good.
+"""The table of controls, beside the checkpoints: what is paused or stopped, kept over restarts.
 
 That is a source, one of its topics, or one of a topic's partitions. Append-only: the newest row of
 each counts.

@@ -1,4 +1,4 @@
-"""The columns of a table by the annotations of its model, and an item as a row, both ways. Pure."""
+"""Derives a table's columns from its model, and turns items into rows and back. Pure."""
 
 import json
 from collections.abc import Mapping

@@ -210,10 +210,11 @@ def test_the_placeholder_of_the_name_is_no_reference() -> None:
         name: shop
         hub: {bootstrap_servers: "h:1"}
         sources: {eu: {bootstrap_servers: "a:1", topics: {include: x}}}
-        topics: {quarantine: "${name}.dead"}
+        topics: {quarantine: "${name}.dead", duplicates: "${name}.twice"}
         """
     )
     assert cfg.topics.quarantine == "${name}.dead"
+    assert cfg.topics.duplicates == "${name}.twice"
 
 
 def test_a_lane_is_not_started_anew_for_what_its_query_does_not_use() -> None:

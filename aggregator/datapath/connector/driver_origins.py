@@ -1,4 +1,4 @@
-"""Reads where records of the hub come from, by the driver's Java."""
+"""Reads the origins of hub records by the driver's JVM, as `hub_origins` does by its own."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""The events of the hub topics in the driver's JVM, where the tasks are as well: see `Dedup.java`.
+"""Python's access to the events that dedup holds in the driver's JVM (`Dedup.java`).
 
 Each hub topic has one rule (`by`) at a time; a call about another one raises ClusterError.
 """

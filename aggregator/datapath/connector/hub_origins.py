@@ -1,4 +1,4 @@
-"""Reads where records of the hub come from, also those of batches that were copied as they are.
+"""Reads the origins of hub records by a Java process, also those in the headers of batches.
 
 Python's clients do not show the headers of batches, where the origins are. So Java reads
 (`HubOrigins.java`), in a process of its own or in the driver's (`driver_origins.py`), and says

@@ -1,4 +1,4 @@
-"""Starts the driver's Java at once, where nothing but its command is needed for it.
+"""Starts the driver's Java directly, without Spark's launcher, where the settings allow it.
 
 `spark-submit` starts a Java that puts the command together, and in the driver's a program that
 reads settings, logs in and then starts the server for Python. With a local master and no more than

@@ -1,4 +1,4 @@
-"""Starts the driver's JVM early, as no plan is needed, where its heap has room; says why it ended.
+"""Starts the driver's JVM before the plan is made, checks its heap size, and says why it ended.
 
 Linux ends a process that needs more than its container has, and says nothing to it.
 """

@@ -1,6 +1,6 @@
 """A connector that copies topics becomes a source, and its part of the hub's settings. Pure.
 
-What the words of a connector mean is known by `connect.core`, also for those who post one by REST.
+What the keys of a connector mean is in `aggregator.features.connectors`, as for one posted by REST.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Flows of many files and tools are dealt out to the hubs that they write: one draft each. Pure."""
+"""Collects the flows of all files and tools by the hub that they write: one draft each. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,6 +1,7 @@
 """The keys of MirrorMaker 1's files and options, and what each one means here. Pure.
 
-Those of MirrorMaker 2 and the replicators are the words of their connectors: `connect.core_words`.
+Those of MirrorMaker 2 and the replicators are the keys of their connectors:
+`aggregator.features.connectors.config_keys`.
 """
 
 from collections.abc import Mapping
@@ -64,8 +65,8 @@ WITHOUT: Mapping[str, str] = {
     "refresh.leader.backoff.ms": "see retry.backoff.ms of the consumer",
     "serializer.class": "records are copied as bytes",
     "session.timeout.ms": NO_GROUP,
-    "shallow.iterator.enable": "records are always unpacked and packed again",
-    "shallowiterator.enable": "records are always unpacked and packed again",
+    "shallow.iterator.enable": "see topics.copy_as, which copies batches without unpacking them",
+    "shallowiterator.enable": "see topics.copy_as, which copies batches without unpacking them",
     "timeout.ms": "see request.timeout.ms",
     "value.deserializer": "records are copied as bytes",
     "value.serializer": "records are copied as bytes",

@@ -1,4 +1,4 @@
-"""Times that Python has no value for: where a column holds one, and the column without them.
+"""Times beyond Python's range: whether a column holds one, and the column without them.
 
 `collect` fails for a frame that has one of a year beyond 9999 anywhere.
 """

@@ -13,7 +13,7 @@ IN_WORDS = ("bootstrap_servers", "rename", "start", "tasks")
 
 
 def connector_config(alias: str, source: SourceConfig, rename: str) -> dict[str, str]:
-    """What `connect.core.translate` would make this source of; `rename` is its template, if any.
+    """What `to_source.translate` would make this source of; `rename` is its template, if any.
 
     With the values of secrets as they are: the caller masks it before showing it.
     """

@@ -1,5 +1,4 @@
-"""The table `dedup` beside the checkpoints: the events of the window, and up to where they are
-complete.
+"""The table `dedup` beside the checkpoints: events of the window, and which hub ends they cover.
 
 A row is an event: the hash of its id in two halves, and since when the hub holds it. A row without
 a hash is a mark: every event of the hub topic below these hub ends is in rows of that commit or

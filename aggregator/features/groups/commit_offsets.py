@@ -1,4 +1,4 @@
-"""Commits a translation: writes a group's offsets at the hub, and says why the rest is not."""
+"""Commits a translation: a group's offsets at the hub; says why others are not written."""
 
 from collections.abc import Mapping, Sequence
 

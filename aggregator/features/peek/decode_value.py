@@ -1,5 +1,4 @@
-"""What a key or a value says: null, text, JSON, Avro and Protobuf by a schema registry, or else its
-bytes. Pure.
+"""Decodes a key or a value: null, text, JSON, Avro or Protobuf by a registry, else bytes. Pure.
 
 Nothing is lost: bytes that cannot be decoded are shown as they are, with the reason.
 """

@@ -1,4 +1,4 @@
-"""Holds an admin client: replaces it when it has had no answer for long, and lets it go in time.
+"""Holds an admin client: replaces one that gets no answers, closes it when no request is open.
 
 librdkafka (2.16.0, rd_kafka_admin_response_parse) ends the whole process when topics are described
 to a client that is just being closed. So a client is closed when all it was asked is answered or

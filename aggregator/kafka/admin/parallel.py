@@ -1,4 +1,4 @@
-"""Queries several clusters at once: a hung one costs only its own answer. And large queries."""
+"""Queries several clusters at once, so that a hung one delays no other; splits large queries."""
 
 import queue
 import threading

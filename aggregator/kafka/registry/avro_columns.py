@@ -1,4 +1,4 @@
-"""Avro in Spark: columns by schema, which schema can read all others, and by many into one struct.
+"""Decodes Avro columns in Spark by one schema or by many, and finds one that can read the others.
 
 The only module that reaches through py4j for it: Spark hands out neither Avro's parser nor its
 rules of compatibility, and what reads by many schemas is in the connector's Java.

@@ -1,5 +1,7 @@
-"""Asks a schema registry over Confluent's HTTP API. Ids never change their meaning, so what was
-found is kept; what was not is asked again after a while.
+"""Asks a schema registry over Confluent's HTTP API, and keeps what it has answered.
+
+Ids never change their meaning, so what was found is kept; what was not is asked again after a
+while.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the answers to fetches say of the sources' logs, beside their probes. Pure.
+"""What responses to fetches show about the ends of source logs, in addition to probes. Pure.
 
 A fetch says where a log ends, but not what was acknowledged before a moment that we know, nor which
 log it is. So no claim is made of it, and no log is judged by it: these need a probe, which is sent

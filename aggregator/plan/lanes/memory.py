@@ -1,4 +1,4 @@
-"""How much of the heap the clients of each task may fill: a share of it. Pure."""
+"""How much of the heap the Kafka clients of each task may use. Pure."""
 
 import re
 from collections.abc import Mapping

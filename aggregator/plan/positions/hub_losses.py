@@ -1,4 +1,4 @@
-"""What the hub has lost of what the checkpoint calls copied: it is older, or a topic is new. Pure.
+"""Finds copied records that the hub has lost: by an old backup, a new topic, a cut log. Pure.
 
 The hub's ends in a checkpoint were acknowledged by it. A hub partition that ends before them was
 restored from a backup that is older than the checkpoint, was created again, or has lost records.

@@ -1,4 +1,4 @@
-"""Which sources may feed a hub topic by the config, with topics that are there or not. Pure."""
+"""Which sources may feed a hub topic, also those that do not have its topics yet. Pure."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Warns of history that the hub's retention would delete soon after it arrives."""
+"""Warns of records so old that the hub's retention would delete them soon after they arrive."""
 
 from collections.abc import Iterable, Mapping
 

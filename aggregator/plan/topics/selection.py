@@ -1,4 +1,4 @@
-"""Which topics of a source are taken: include and exclude regexes, and what these do not mean.
+"""Which topics of a source are taken: by include, exclude, and the names of internal topics.
 
 A pattern must match the whole name, as in MirrorMaker. Exclude wins over include. A topic that
 belongs to a program (`INTERNAL`, or flagged internal by its cluster) is taken only where include

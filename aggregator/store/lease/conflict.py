@@ -1,4 +1,4 @@
-"""What several writers need to find each other: clocks of this machine, the error of a conflict."""
+"""The error for a writer that finds another's commit, and the clocks that measure a lease."""
 
 import time
 from typing import NamedTuple
