@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from aggregator.plan.lanes.memory import DEFAULT_HEAP, LEAST_FETCH, MIB, SHARE, heap_bytes
 from aggregator.plan.lanes.slots import tasks_per_source
 
-RECORD_SECONDS = 0.5e-6
+RECORD_SECONDS = 0.4e-6
 """CPU of a record at full speed, whatever its size."""
-WIRE_SECONDS = 1.7e-9
+WIRE_SECONDS = 1.2e-9
 """CPU of a byte that is read from a source or sent to the hub, as it is on the wire."""
-CODEC_SECONDS = 2.1e-9
+CODEC_SECONDS = 1.6e-9
 """CPU of a byte of a record that is decompressed and compressed again."""
 ORIGIN_BYTES = 116
 """What the five origin headers add to a record, before compression."""
