@@ -59,7 +59,8 @@ export const isLive = () => Date.now() - arrivedAt < SILENT;
 /** Adds the figures of a moment to the series of a history, and lets the oldest go. */
 export function extend(kept, at, figures) {
   const { times, series } = kept;
-  if (times.length && at <= times.at(-1)) return;
+  // Its times are rounded to tenths: the moment that it ends with comes by the stream as well.
+  if (times.length && at < times.at(-1) + 0.1) return;
   const { age_ms: age, flight_ms: flight } = figures.latency;
   const values = {
     records_per_second: figures.records_per_second,
