@@ -174,13 +174,19 @@ class Store:
             raise self.failing.pop()
 
 
-def test_a_commit_that_landed_without_a_word_is_known_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table, store = writer(tmp_path), Store(monkeypatch, tmp_path)
+def with_one_landed(path: Path, monkeypatch: pytest.MonkeyPatch) -> CheckpointTable:
+    """A writer whose first commit has failed, and is in the table all the same."""
+    table, store = writer(path), Store(monkeypatch, path)
     store.failing = [OSError("timed out")]
     with pytest.raises(CheckpointError, match="timed out"):
         table.append(commit(1))
+    return table
+
+
+def test_a_commit_that_landed_without_a_word_is_known_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = with_one_landed(tmp_path, monkeypatch)
     table.renew()
     assert (table.refused, table.version) == (None, 3)
     assert set(table.load().positions.values()) == {1}
@@ -191,10 +197,7 @@ def test_a_commit_that_landed_without_a_word_is_known_again(
 def test_a_lease_is_as_old_as_the_commit_that_has_landed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, store = writer(tmp_path), Store(monkeypatch, tmp_path)
-    store.failing = [OSError("timed out")]
-    with pytest.raises(CheckpointError, match="timed out"):
-        table.append(commit(1))
+    table = with_one_landed(tmp_path, monkeypatch)
     renewed = table.renewed
     # The first one meets what has landed, and nothing can be written behind it.
     tries: list[Callable[..., None]] = [full_disk, write_deltalake]
