@@ -239,7 +239,7 @@ def _taken(
 
     A former standby takes it first: where another one was quicker, it starts no Java and asks no
     cluster. All others show first that they can run. The plan is of the config as it is once no one
-    else writes: until then commands may have changed it.
+    else writes: until then commands may have changed it, and what is copied may be more.
     """
 
     def take() -> Writer:
@@ -263,7 +263,8 @@ def _taken(
     prepared = _planned(control.config, emit)
     # Nothing is written before this.
     writer = take()
-    if control.read_again(emit, keep=("spark",)):
+    if control.read_again(emit, keep=("spark",)) or wish.take_over:
+        # By the plan of before, topics that the other one has copied since would be gone.
         prepared = _planned(control.config, emit)
     return writer, prepared, driver
 
