@@ -35,9 +35,10 @@ class Doubts:
 class Look:
     """The plan from a snapshot, log ranges, and offsets for timestamp starts.
 
-    `began` is when the log ranges were asked for, by the monotonic clock. `unreachable` are the
-    sources (alias -> why) that gave no answer. `listed_ms` is when those that did were asked for
-    their topics, by the clock of the day.
+    `began` is when discovery began, by the monotonic clock: since then the clusters were asked for
+    their ids, and later for the log ranges. `unreachable` are the sources (alias -> why) that gave
+    no answer. `listed_ms` is when those that did were asked for their topics, by the clock of the
+    day.
     """
 
     plan: Plan

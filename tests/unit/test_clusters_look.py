@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
-from aggregator.kafka.admin import AdminPool, ClusterAdmin, ClusterCallError
+from aggregator.kafka.admin import HUB, AdminPool, ClusterAdmin, ClusterCallError
 from aggregator.kafka.discovery import poller as look_module
-from aggregator.kafka.discovery.poller import Lookout, Planner
+from aggregator.kafka.discovery import prepare as prepare_module
+from aggregator.kafka.discovery.poller import Lookout, Planner, first_look
+from aggregator.kafka.discovery.prepare import prepare
 from aggregator.model.errors import AggregatorError
-from aggregator.model.values import ClusterFacts
+from aggregator.model.values import ClusterFacts, Discovery
 from aggregator.plan.refusals import NOTHING_REFUSED
-from aggregator.plan.snapshot import Doubts
+from aggregator.plan.snapshot import Doubts, Look
 from support.reading import wait_for
 
 SETS = (
@@ -96,3 +99,24 @@ def test_each_look_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -
     assert admin is not other
     with pytest.raises(ClusterCallError, match="closed"):
         admin.client.poll(0)
+
+
+def test_a_look_is_as_old_as_the_first_request_for_what_it_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A topic that is created again while another cluster is slow has the id of before in it."""
+    asked: list[float] = []
+
+    def slow(_: Config, **__: object) -> Discovery:
+        asked.append(time.monotonic())
+        return Discovery({alias: ClusterFacts(alias, alias, 1, {}) for alias in (HUB, "eu")})
+
+    for module in (look_module, prepare_module):
+        monkeypatch.setattr(module, "discover", slow)
+    look = Lookout._try(config(), {}, (), NOTHING_REFUSED, Doubts(), {}, Planner())
+    assert isinstance(look, Look)
+    assert look.began <= asked[0]
+    # So is the look of a start, whatever was waited for since its plan was made.
+    prepared = prepare(config())
+    assert prepared.began <= asked[1]
+    assert first_look(config(), prepared).began == prepared.began

@@ -87,7 +87,7 @@ Found = tuple[Config, Look | AggregatorError]
 def first_look(config: Config, prepared: Prepared) -> Look:
     """The look of a start, from what `prepare` found already."""
     with AdminPool(config) as clients:
-        return _look_by(clients, prepared.plan, prepared.discovery, prepared.asked_ms, Doubts())
+        return _look_by(clients, prepared, Doubts())
 
 
 class Planner:
@@ -243,26 +243,28 @@ def _look(
     turns: Mapping[str, ConfigTurns],
     planner: Planner,
 ) -> Look:
-    asked_ms = time.time_ns() // 1_000_000
+    began, asked_ms = time.monotonic(), time.time_ns() // 1_000_000
     # Of this look alone: connections of an older one may lead to a cluster that the address has
     # left since, and a lane that starts connects to what is there now.
     with AdminPool(config) as clients:
         found = discover(config, clients=clients, turns=turns)
         whole, hub = merged(known, found), hub_facts(found)
         plan = planner.plan(config, whole, hub, flowing, refusals)
-        return _look_by(clients, plan, found, asked_ms, doubts)
+        return _look_by(clients, Prepared(found, plan, asked_ms, began), doubts)
 
 
-def _look_by(
-    clients: AdminPool, plan: Plan, found: Discovery, asked_ms: int, doubts: Doubts
-) -> Look:
-    """What was found, what follows from it, and the offsets of all partitions to read."""
-    began = time.monotonic()
+def _look_by(clients: AdminPool, prepared: Prepared, doubts: Doubts) -> Look:
+    """What was found, what follows from it, and the offsets of all partitions to read.
+
+    It is as old as what it was prepared from: a topic that is created again before its offsets are
+    asked for would else be taken for the one whose id was found.
+    """
+    found, plan = prepared.discovery, prepared.plan
     return Look(
         plan,
         look_closer(observe(clients.config, plan, plan.routes, clients), doubts, clients),
         offsets_by_time(clients.config, plan.routes, clients),
-        began,
+        prepared.began,
         {alias: str(failure) for alias, failure in found.failed.items()},
-        dict.fromkeys(found.ok, asked_ms),
+        dict.fromkeys(found.ok, prepared.asked_ms),
     )

@@ -96,11 +96,15 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What was discovered, and the plan that follows; `asked_ms` is when discovery began."""
+    """What was discovered, and the plan that follows.
+
+    `asked_ms` is when discovery began, by the clock of the day; `began` by the monotonic one.
+    """
 
     discovery: Discovery
     plan: Plan
     asked_ms: int = 0
+    began: float = 0.0
 
 
 def prepare(config: Config) -> Prepared:
@@ -108,7 +112,7 @@ def prepare(config: Config) -> Prepared:
 
     A source that fails is a value in the result. Raises ClusterError when the hub gives no answer.
     """
-    asked_ms = time.time_ns() // 1_000_000
+    began, asked_ms = time.monotonic(), time.time_ns() // 1_000_000
     with AdminPool(config) as clients:
         found = discover(config, clients=clients)
         hub = hub_facts(found)
@@ -127,7 +131,7 @@ def prepare(config: Config) -> Prepared:
         cores=os.cpu_count(),
         flowing=flowing,
     )
-    return Prepared(found, plan, asked_ms)
+    return Prepared(found, plan, asked_ms, began)
 
 
 def ahead(config: Config, prepared: Prepared) -> Plan:
