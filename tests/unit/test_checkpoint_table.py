@@ -19,7 +19,7 @@ from pyarrow.fs import LocalFileSystem
 from aggregator.model.errors import CheckpointConflictError, CheckpointError
 from aggregator.model.values import Positions, SourcePartition, TopicPartition
 from aggregator.store.checkpoint import checkpoint_table as table_module
-from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable, Moments
 from aggregator.store.checkpoint.maintenance import maintain
 from aggregator.store.checkpoint.rows import HUB, Checkpoint, from_table
 from aggregator.store.checkpoint.start_state import CheckpointState
@@ -546,3 +546,10 @@ def test_a_file_uri_is_a_local_path(tmp_path: Path) -> None:
     table.claim_epoch("x")
     table.append(commit(1))
     assert loaded(tmp_path / "with space").seq == 2
+
+
+def test_no_moment_is_before_another_when_the_clock_is_set_back() -> None:
+    """`Past` would take hub ends of before for those of after a commit."""
+    told = iter((1_000, 1_000, 400, 1_100))
+    moments = Moments(lambda: next(told))
+    assert [moments.next() for _ in range(4)] == [1_000, 1_001, 1_002, 1_100]

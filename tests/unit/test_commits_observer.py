@@ -26,6 +26,7 @@ from aggregator.plan.health.suspects import Seen
 from aggregator.plan.positions.hub_losses import cuts_in
 from aggregator.store.checkpoint import checkpoint_table
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.history import history
 from aggregator.store.checkpoint.identity import Identity
 from aggregator.store.checkpoint.rows import Checkpoint
 from aggregator.store.checkpoint.start_state import CheckpointState
@@ -176,6 +177,13 @@ def test_a_start_is_known_and_unclean_before_anything_is_written(world: World) -
     assert world.state.positions == Positions({EU0: 0})
     assert world.state.unclean == {EU0}
     assert world.bound() == 100
+
+
+def test_when_the_hub_was_asked_is_by_the_clock_of_the_commits(world: World) -> None:
+    world.begun(end=100)
+    asked = world.state.entries[EU0].snapshot.snapshot_at_ms
+    # The hub's own answer says 1.
+    assert 1 < asked < history(str(world.folder))[0].committed_at_ms
 
 
 def test_a_report_is_committed_when_it_is_due_with_the_snapshot_that_it_names(

@@ -13,7 +13,7 @@ from aggregator.store.checkpoint import past_commits as past_module
 from aggregator.store.checkpoint import rows as rows_module
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.past_commits import AGAIN, REWOUND, SET, Past, ProvenBound
-from aggregator.store.checkpoint.rows import HUB, Checkpoint
+from aggregator.store.checkpoint.rows import HUB, OLDER, Checkpoint
 
 ONE = SourcePartition("eu", "orders", 0)
 TWO = SourcePartition("eu", "orders", 1)
@@ -23,7 +23,7 @@ NOW = LogId("cluster-1", "topic-1")
 
 
 class World:
-    """A table; each commit has hub ends ten times the number of the commit."""
+    """A table; each commit has hub ends ten times the number of the commit, or of an older one."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -37,6 +37,7 @@ class World:
         lane: str = "eu",
         like: int = 0,
         clean: bool = False,
+        older: int = 0,
     ) -> None:
         """Commit positions, with a bound of now or with that of an earlier commit."""
         at = like or self.table.load().seq + 1
@@ -44,9 +45,9 @@ class World:
             Checkpoint(
                 lane=lane,
                 generation=1,
-                batch=at,
+                batch=OLDER if older else at,
                 positions=Positions(positions),
-                hub_ends={HUB_PARTITION: 10 * at},
+                hub_ends={HUB_PARTITION: 10 * (older or at)},
                 snapshot_at_ms=1_000 * at,
                 cluster_ids={"eu": ids.cluster, HUB: "hub-1"},
                 topic_ids={("eu", "orders"): ids.topic},
@@ -305,3 +306,20 @@ def test_what_was_set_back_by_a_recovery_is_proven_by_what_was_committed_since(
     assert [held(end) for end in (100, 99)] == [{ONE: 3, TWO: 6}, {TWO: 6}]
     world.commit({ONE: 2}, lane=SET)
     assert held(1_000) == {TWO: 6}
+
+
+def test_what_is_committed_by_older_ends_does_not_prove_that_the_hub_holds_it(
+    world: World,
+) -> None:
+    """As of a lane that leaves out what a recovery has found: it keeps the bound of before."""
+    world.table._clock_ms = lambda: 1_000 * (world.table.load().seq + 1)
+    world.commit({ONE: 100})  # commit 2
+    world.commit({ONE: 200}, lane="recovery", older=2)
+    world.commit({ONE: 200}, lane="us", older=2)
+    world.commit({ONE: 210}, lane="us", older=2)
+    world.commit({ONE: 200}, lane="recovery", older=2)
+    assert world.past().tops({ONE: 200}) == {}
+    # As a bound of what is beyond the position it holds.
+    assert world.past().bounds({ONE: 200})[ONE].hub_ends == {HUB_PARTITION: 20}
+    world.commit({ONE: 220}, lane="us")  # commit 7
+    assert world.past().tops({ONE: 200}) == {ONE: bound(7)}

@@ -17,7 +17,7 @@ from aggregator.model.events import Event, EventSink
 from aggregator.model.values import Positions, SourcePartition, TopicPartition
 from aggregator.plan.health.suspects import Seen
 from aggregator.plan.positions.hub_losses import LOST, least_cuts, plan_cuts, words_of
-from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.checkpoint_table import MOMENTS, CheckpointTable
 from aggregator.store.checkpoint.identity import Identity, by_identity, known_ends, own_ends
 from aggregator.store.checkpoint.maintenance import maintain
 from aggregator.store.checkpoint.past_commits import REWOUND
@@ -141,7 +141,7 @@ class Commits:
             marks = [(frozenset({alias}), own) for alias, own in sorted(opened.items())]
             marks += [(frozenset(closed), {})] if closed else []
             for number, (aliases, own) in enumerate(marks):
-                bound = HubSnapshot(time.time_ns() // 1_000_000, own)
+                bound = HubSnapshot(MOMENTS.next(), own)
                 part = Bounded(-1, Positions(), bound, clean=aliases == closed)
                 (mark,) = self._checkpoints("doubt", number, self._identity, [part])
                 found.append(replace(mark, doubted=aliases))
@@ -182,7 +182,7 @@ class Commits:
         lost: Mapping[SourcePartition, frozenset[str]] = NOTHING_LOST,
     ) -> list[Checkpoint]:
         """Positions beyond which the hub may hold something, but nothing before their ends."""
-        now, found = HubSnapshot(time.time_ns() // 1_000_000, {}), list[Checkpoint]()
+        now, found = HubSnapshot(MOMENTS.next(), {}), list[Checkpoint]()
         parts = {lost.get(sp, frozenset[str]()) for sp in positions}
         groups = [
             (own, replace(ids, hub_ids={**ids.hub_ids, **dict.fromkeys(less, LOST)}))
@@ -285,7 +285,7 @@ class Commits:
         if cuts := plan_cuts(known, read.ends):
             self._note_cuts(cuts)
             raise ClusterError(f"hub: {words_of(cuts)}")
-        return self._tail.read(read)
+        return self._tail.read(replace(read, taken_ms=MOMENTS.next()))
 
     def _note_cuts(self, cuts: Ends) -> None:
         """The hub has lost these partitions from these offsets on, or before."""

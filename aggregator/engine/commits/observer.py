@@ -26,7 +26,7 @@ from aggregator.plan.positions.hub_losses import least_cuts
 from aggregator.plan.positions.start import Remembered
 from aggregator.status.figures import Figures
 from aggregator.status.view import LaneProgress
-from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.checkpoint_table import MOMENTS, CheckpointTable
 from aggregator.store.checkpoint.identity import Identity
 from aggregator.store.checkpoint.rows import Checkpoint
 from aggregator.store.checkpoint.start_state import CheckpointState
@@ -186,7 +186,7 @@ class Observer(Commits):
                 # The ends of others may be of before the hub was cut off.
                 own = [lane for lane, _ in seen if not lane.is_cut_off]
                 heard = [task for lane in own for task in lane.query.report.tasks]
-                self._tail.heard(heard, time.time_ns() // 1_000_000)
+                self._tail.heard(heard, MOMENTS.next())
                 self._heard = tasks
             self._read_now_and_then()
             self._connector.snapshot(self._tail.number)

@@ -14,6 +14,7 @@ from aggregator.model.values import Positions, SourcePartition
 from aggregator.plan.positions.hub_losses import cut_ends, least_cuts
 from aggregator.status.view import LaneProgress
 from aggregator.store.checkpoint.identity import Identity
+from aggregator.store.checkpoint.rows import OLDER
 
 STILL_SECONDS = 60.0
 """How often a lane without progress is committed: its bound must not age."""
@@ -46,7 +47,7 @@ def bounded(
     rest = _without(positions, older.keys())
     parts = [Bounded(number, rest, bound)] if rest else []
     for at, (ends, own) in enumerate(groups):
-        parts.append(Bounded(-2 - at, Positions(own), HubSnapshot(bound.taken_ms, ends)))
+        parts.append(Bounded(OLDER - at, Positions(own), HubSnapshot(bound.taken_ms, ends)))
     return parts
 
 

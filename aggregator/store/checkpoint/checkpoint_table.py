@@ -60,6 +60,29 @@ CONFIGURATION: dict[str, str | None] = {
 }
 
 
+class Moments:
+    """The clock of the day in ms, of which no moment is before one that it has given.
+
+    `Past` compares when the hub was asked with when positions were committed, and people and NTP
+    set a clock back.
+    """
+
+    def __init__(self, clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self._clock_ms = clock_ms
+        self._lock = threading.Lock()
+        self._last = 0
+
+    def next(self) -> int:
+        """Now, or the moment after the last one."""
+        with self._lock:
+            self._last = max(self._last + 1, self._clock_ms())
+            return self._last
+
+
+MOMENTS = Moments()
+"""Of this process, for all that it commits."""
+
+
 class CheckpointTable:
     """Append-only rows, one commit per checkpoint; never two writers at the same version.
 
@@ -72,7 +95,7 @@ class CheckpointTable:
         path: str,
         delta: DeltaTable,
         storage_options: Mapping[str, str] | None = None,
-        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock_ms: Callable[[], int] = MOMENTS.next,
     ) -> None:
         self.path = path
         self.delta = delta

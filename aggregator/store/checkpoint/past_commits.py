@@ -22,6 +22,7 @@ from aggregator.plan.positions.hub_losses import cut_ends, id_before, is_lost
 from aggregator.store.checkpoint.rows import (
     HUB,
     HUB_END,
+    OLDER,
     POSITION,
     Checkpoint,
     from_table,
@@ -184,7 +185,8 @@ class Past:
 
         All below a position was acknowledged when it was committed, and what the tasks of a lane
         had reported by then is in each snapshot that was made later. So a later commit of the same
-        life of the lane, by such a snapshot, has these ends. Both moments are by one clock.
+        life of the lane, by such a snapshot, has these ends. Both moments are by one clock, which
+        is never set back.
         """
         in_order = {sp: at for sp, at in targets.items() if sp not in self._folded.back}
         return self._tops(in_order, recent=recent)
@@ -269,7 +271,7 @@ class Past:
             .append_column("rewound", pa.array(rewound, pa.int64()))
         )
         keys = [*PARTITION, *LIFE]
-        columns = [*LIFE, "seq", "offset", "full", "snapshot_at", "committed_at"]
+        columns = [*LIFE, "batch", "seq", "offset", "full", "snapshot_at", "committed_at"]
         reached: list[pa.Table] = []
         lowest: dict[SourcePartition, int] = {}
         for own, _ in self._rows(columns, since):
@@ -287,7 +289,9 @@ class Past:
             both = own.filter(~pc.field("full")).join(begun, keys, join_type="inner")
             later = pc.field("seq") > pc.field("reached")
             after = pc.field("snapshot_at") > pc.field("reached_at")
-            _fold(found, both.filter(later & after), "seq", "min")
+            # One by older ends knows no more of what was copied than it did before.
+            own_ends = pc.field("batch") > OLDER
+            _fold(found, both.filter(later & after & own_ends), "seq", "min")
         # What had been reached before is bounded closer by an older commit.
         return {
             sp: seq for sp, seq in found.items() if not since or lowest[sp] < targets.get(sp, 0)

@@ -24,6 +24,10 @@ EPOCH = "epoch"
 DOUBT = "doubt"
 """The hub may hold more of a source than the table knows; clean: all of it was looked for."""
 
+OLDER = -2
+"""The number (`batch`) of positions that are committed by hub ends of long before their snapshot's
+moment, and of further ones lower numbers: what was copied by then may lie behind such ends, too."""
+
 SCHEMA = pa.schema(
     [
         ("seq", pa.int64()),
