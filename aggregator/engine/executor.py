@@ -91,6 +91,7 @@ class CommandExecutor:
         self._config: Config | None = None
         self._plan: Plan | None = None
         self._refusals = NOTHING_REFUSED
+        self._knows_gaps = False
         self._pace = Pace()
 
     def carry_out(self, commands: Iterable[Command], config: Config) -> list[Outcome]:
@@ -181,7 +182,8 @@ class CommandExecutor:
 
         A topic that the hub refuses is adapted, or left out. Returns that plan, and what the table
         of gaps says by now. Raises ConfigError for a transform that does not fit, before anything
-        is changed, and ClusterError when the hub does not answer, or refuses what all need.
+        is changed, ClusterError when the hub does not answer, or refuses what all need, and
+        CheckpointError for a table that was never read.
         """
         self.check(look.plan)
         if config is not self._config:
@@ -217,9 +219,13 @@ class CommandExecutor:
         self._lookout.goes_by(found.plan.routes, found.refusals)
         self._observer.update(identity_of(found.plan))
         try:
-            return Ready(found.plan, FoundGaps(self._gaps.load()))
+            gaps, self._knows_gaps = FoundGaps(self._gaps.load()), True
         except CheckpointError as error:
-            return Ready(found.plan, FoundGaps(error=str(error)))
+            if not self._knows_gaps:
+                # Nothing starts before it is known what waits for a person.
+                raise
+            gaps = FoundGaps(error=str(error))
+        return Ready(found.plan, gaps)
 
     def _ids_of(self, topics: Collection[str], timeout: float) -> Mapping[str, str]:
         """The ids of hub topics that were just created, of those of which the hub reports any.

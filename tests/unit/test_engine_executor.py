@@ -146,3 +146,19 @@ def test_after_another_writer_nothing_is_done_any_more(world: World) -> None:
     with pytest.raises(CheckpointConflictError):
         world.do(MOVE, END)
     assert world.asked == ["moved"]
+
+
+def test_nothing_starts_before_the_gaps_of_before_are_known(world: World) -> None:
+    hub, slots = ClusterFacts("hub", "H", 1, {}), SlotPlan("local[4]", None, 4)
+    plan = Plan(hub, {}, {}, (), {}, (), (), slots)
+    prepare = c.Prepare(Look(plan, Observed({}, {}, {}), {}, 0.0))
+    damaged = CheckpointError("damaged")
+    world.fails["load"] = damaged
+    (first,) = world.do(prepare)
+    assert first.error is damaged
+    world.fails.clear()
+    world.do(prepare)
+    world.fails["load"] = damaged
+    (later,) = world.do(prepare)
+    assert isinstance(later.result, Ready)
+    assert later.result.gaps.error == "damaged"

@@ -217,6 +217,37 @@ def test_nothing_moves_that_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) 
     world.until_all(Stage.READING)
 
 
+def test_what_waits_for_a_decision_waits_on_while_the_gaps_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its log was cut while it was read, and has grown since: only the record shows the gap."""
+    world = running(**{"sources.eu.on_gap": "stop"})
+    fails: set[str] = set()
+    monkeypatch.setattr(world, "_fails", lambda what, _: "away" if what in fails else "")
+    world.logs[EU0].end += 10
+    world.until(lambda: not world.missing())
+    world.logs[EU0].end -= 5
+    world.until_all(Stage.QUARANTINED, EU0)
+    position = world.entries[EU0].position
+    world.logs[EU0].end += 20
+    world.restart()
+    world.until_all(Stage.READING, EU1, *US)
+    world.until_all(Stage.QUARANTINED, EU0)
+    fails.add("the table of gaps")
+    world.asked = True
+    world.until(lambda: world.told("gap_failed"))
+    for _ in range(8):
+        world.turn()
+    assert world.state.at(EU0).stage is Stage.HELD
+    assert "that cannot be recorded: away" in world.state.at(EU0).why
+    fails.clear()
+    world.asked = True
+    world.until_all(Stage.QUARANTINED, EU0)
+    assert world.entries[EU0].position == position
+    (gap,) = [it for it in world.state.gaps.values() if it.gap.partition == EU0]
+    assert (gap.resolved, gap.gap.start, gap.gap.position) == (False, position - 5, position)
+
+
 def test_a_log_that_is_another_one_is_taken_out_and_looked_at_again() -> None:
     world = running()
     world.create_again("us")
@@ -323,6 +354,16 @@ def test_after_another_config_nothing_is_decided_by_a_look_of_the_old_one() -> N
     assert given(world, c.Start) == []
     world.config, world.only, world.asked = both, {"eu", "us"}, True
     world.until_all(Stage.READING)
+
+
+def test_with_another_config_a_look_is_asked_for_whatever_was_awaited_before() -> None:
+    """One by the old config may be there already, and is not handed over."""
+    world = running()
+    state = replace(world.state, asked_at=world.now - 1.0)
+    news = replace(world._news(turn=False), config=config_of())
+    state, commands = step(state, news, world.now)
+    assert c.LookAgain() in commands
+    assert state.asked_at == world.now
 
 
 def test_a_look_that_is_awaited_and_comes_to_nothing_is_asked_for_again() -> None:

@@ -75,8 +75,9 @@ def _take_orders(ctx: StepContext) -> None:
         ctx.update(paused=dict(news.paused), leaving=news.leaving, parts=dict(news.parts))
         ctx.dirty = True
     if state.config is not news.config:
-        # Nothing is decided any more from the old config's snapshot.
-        ctx.update(config=news.config, look=None)
+        # Nothing is decided any more from the old config's snapshot, nor from one that is awaited:
+        # it may be there already, and is left out.
+        ctx.update(config=news.config, look=None, asked_at=None)
         ctx.dirty = True
         ctx.emit("reloaded", "the config was read again, and is in force")
         ctx.request_discovery()
