@@ -291,6 +291,23 @@ class FeedTest {
     }
 
     @Test
+    void aPartitionWhosePositionIsNotCertainHoldsUpNoOther() {
+        source.with("orders", 0, 0).with("orders", 1, 0);
+        source.end("orders", 0, 3);
+        source.end("orders", 1, 5);
+        Feed feed = feed(part("orders", 0, 0), part("orders", 1, 0));
+        drain(feed);
+        source.reader().uncertain.add(new TopicPartition("orders", 0));
+        feed.followPositions();
+        feed.followPositions();
+        assertArrayEquals(new long[] {1, 5}, feed.positions);
+        assertEquals("", feed.error());
+        source.reader().uncertain.clear();
+        feed.followPositions();
+        assertArrayEquals(new long[] {3, 5}, feed.positions);
+    }
+
+    @Test
     void aPartitionEndsAlsoWhereNoRecordIsAtOrBehindItsEnd() {
         source.with("orders", 0, 0, 1).with("orders", 1, 0, 1);
         source.end("orders", 0, 9);

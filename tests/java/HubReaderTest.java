@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.TreeSet;
@@ -35,6 +36,8 @@ class HubReaderTest {
             found.toString());
         assertEquals(Map.of(), unread);
         assertTrue(hub.reader().closed());
+        // As long as leaders take to end its sessions, and not as long as one that hangs does.
+        assertEquals(Duration.ofSeconds(1), hub.reader().closing);
     }
 
     @Test

@@ -3,10 +3,13 @@ package aggregator.connector;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNotSame;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.lang.reflect.Field;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.BitSet;
@@ -47,6 +50,7 @@ class HubWriterTest {
         private final AtomicInteger interrupts = new AtomicInteger();
         private long retried;
         private long free = BUFFER;
+        private int closings;
 
         private Mock() {
             super(false, null, new ByteArraySerializer(), new ByteArraySerializer());
@@ -83,6 +87,7 @@ class HubWriterTest {
             if (interrupts.getAndDecrement() > 0) {
                 throw new InterruptException("while it waits for its thread");
             }
+            closings++;
             super.close(timeout);
             boolean more = true;
             while (more) {
@@ -527,6 +532,68 @@ class HubWriterTest {
         assertNull(writer.failure());
     }
 
+    /** By its own thread a producer is closed without a wait for that thread. */
+    @Test
+    void whatIsLeftIsClosedOnceMoreByTheTaskWhenItHasClosedItself() {
+        send(0, "a", NOW, 7);
+        usual.completeNext();
+        writer.look(NOW);
+        writer.tick();
+        send(0, "b", NOW, 7);
+        assertNotNull(tickFor(41, true));
+        Mock before = usual;
+        assertTrue(before.errorNext(new OutOfOrderSequenceException("b is not next")));
+        assertEquals(1, before.closings);
+        BitSet part = BitSet.valueOf(new long[] {1 << 7});
+        assertEquals(part, writer.drain());
+        writer.leave(part).forEach(HubWriter.Sent::lost);
+        assertEquals(2, before.closings);
+        assertEquals(List.of("b"), lost);
+        assertNull(writer.failure());
+        send(1, "x", now, 8);
+        assertEquals(List.of("x"), usual.values());
+    }
+
+    @Test
+    void aProducerThatAnotherOneFollowsIsNotKept() throws ReflectiveOperationException {
+        send(0, "old", 0);
+        careful.completeNext();
+        writer.look(NOW + 11_000);
+        writer.tick();
+        assertTrue(careful.closed());
+        for (Field each : HubProducers.class.getDeclaredFields()) {
+            Object kept = PrivateFields.get(HubProducers.class, producers, each.getName());
+            assertNotSame(careful, kept, each.getName());
+        }
+    }
+
+    @Test
+    void anErrorOfOurOwnAboutAnAnswerEndsItToo() {
+        HubWriter.Sent broken = new HubWriter.Sent() {
+            @Override
+            int count() {
+                return 1;
+            }
+
+            @Override
+            void lost() {
+                throw new AssertionError("it is not lost");
+            }
+
+            @Override
+            void arrived(RecordMetadata metadata) {
+                throw new IllegalStateException("a defect");
+            }
+        };
+        ProducerRecord<byte[], byte[]> record =
+            new ProducerRecord<>("hub.orders", 0, NOW, null, new byte[0]);
+        writer.send(0, new HubWriter.RecordLoad(record, BYTES), NOW, broken);
+        usual.completeNext();
+        assertEquals("a defect", writer.failure().getMessage());
+        assertTrue(usual.closed());
+        assertEquals(1, wakes.get());
+    }
+
     @Test
     void whatTheProducerHasGivenUpIsNamedWithAllThatHadNoAnswer() {
         send(0, "a", NOW, 7);
@@ -735,6 +802,15 @@ class HubWriterTest {
         place.gives(null, third, BYTES);
         assertFalse(place.isCutOff(third, -1));
         assertTrue(place.isCutOff(third, 1));
+    }
+
+    @Test
+    void whatHasArrivedIsNotKept() {
+        HubPlace place = new HubPlace(HubReach.of("eu#3", "hub.orders", 0));
+        place.gives(null, sent("a"), BYTES);
+        assertNotNull(place.first());
+        place.answered(BYTES);
+        assertNull(place.first());
     }
 
     @Test

@@ -28,6 +28,7 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.errors.TopicAuthorizationException;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.record.TimestampType;
@@ -150,6 +151,10 @@ final class SourceLog implements SourceConsumer.Consumers {
         final Map<TopicPartition, Optional<Integer>> epochs = new HashMap<>();
         /** What it throws when it is asked for a position the next time. */
         KafkaException positionFailure;
+        /** Partitions whose position is not certain at present, as their leader does not answer. */
+        final Set<TopicPartition> uncertain = new HashSet<>();
+        /** How long its end was waited for. */
+        Duration closing;
         private boolean woken;
 
         private Reader() {
@@ -220,7 +225,16 @@ final class SourceLog implements SourceConsumer.Consumers {
             if (positionFailure != null) {
                 throw positionFailure;
             }
+            if (uncertain.contains(partition)) {
+                throw new TimeoutException("the position could not be determined");
+            }
             return super.position(partition, timeout);
+        }
+
+        @Override
+        public synchronized void close(Duration timeout) {
+            super.close(timeout);
+            closing = timeout;
         }
 
         @Override

@@ -46,8 +46,6 @@ public final class BatchCollector extends FetchCollector<byte[], byte[]> {
     private static final int SPARE_BYTES = 512;
     /** With more than this a poll takes no other partition: what is fetched waits here twice. */
     private static final long MOST_BYTES = 2_000_000;
-    private static final List<String> PARTS =
-        List.of("metadata", "subscriptions", "fetchConfig", "deserializers", "metricsManager");
 
     private final ArrayDeque<Batch> batches = new ArrayDeque<>();
     private final SubscriptionState subscriptions;
@@ -55,27 +53,20 @@ public final class BatchCollector extends FetchCollector<byte[], byte[]> {
     private final boolean checksums;
     private long takenBytes;
 
-    private BatchCollector(Parts of) {
+    private BatchCollector(
+        Fetcher<byte[], byte[]> of, Deserializers<byte[], byte[]> deserializers) {
         super(
             new LogContext(),
             of.metadata,
             of.subscriptions,
-            of.config,
-            of.deserializers,
-            of.metrics,
+            of.fetchConfig,
+            deserializers,
+            of.metricsManager,
             Time.SYSTEM);
         subscriptions = of.subscriptions;
-        committed = of.config.isolationLevel == IsolationLevel.READ_COMMITTED;
-        checksums = of.config.checkCrcs;
+        committed = of.fetchConfig.isolationLevel == IsolationLevel.READ_COMMITTED;
+        checksums = of.fetchConfig.checkCrcs;
     }
-
-    /** What a collector is made of. */
-    private record Parts(
-        ConsumerMetadata metadata,
-        SubscriptionState subscriptions,
-        FetchConfig config,
-        Deserializers<byte[], byte[]> deserializers,
-        FetchMetricsManager metrics) {}
 
     /**
      * Has this consumer, which has polled nothing yet, fetch batches from now on.
@@ -85,19 +76,23 @@ public final class BatchCollector extends FetchCollector<byte[], byte[]> {
     @SuppressWarnings("unchecked")
     public static BatchCollector into(Consumer<byte[], byte[]> consumer)
         throws ReflectiveOperationException {
-        Object classic = PrivateFields.get(KafkaConsumer.class, consumer, "delegate");
-        Object fetcher = PrivateFields.get(ClassicKafkaConsumer.class, classic, "fetcher");
+        Fetcher<byte[], byte[]> fetcher = fetcher(consumer);
         Field place = PrivateFields.find(Fetcher.class, "fetchCollector");
-        Object old = place.get(fetcher);
-        BatchCollector made = new BatchCollector(new Parts(
-            (ConsumerMetadata) PrivateFields.get(FetchCollector.class, old, PARTS.get(0)),
-            (SubscriptionState) PrivateFields.get(FetchCollector.class, old, PARTS.get(1)),
-            (FetchConfig) PrivateFields.get(FetchCollector.class, old, PARTS.get(2)),
+        BatchCollector made = new BatchCollector(
+            fetcher,
             (Deserializers<byte[], byte[]>) PrivateFields.get(
-                FetchCollector.class, old, PARTS.get(3)),
-            (FetchMetricsManager) PrivateFields.get(FetchCollector.class, old, PARTS.get(4))));
+                FetchCollector.class, place.get(fetcher), "deserializers"));
         place.set(fetcher, made);
         return made;
+    }
+
+    /** What fetches for a consumer. Throws as `into` does. */
+    @SuppressWarnings("unchecked")
+    static Fetcher<byte[], byte[]> fetcher(Consumer<byte[], byte[]> consumer)
+        throws ReflectiveOperationException {
+        Object classic = PrivateFields.get(KafkaConsumer.class, consumer, "delegate");
+        return (Fetcher<byte[], byte[]>) PrivateFields.get(
+            ClassicKafkaConsumer.class, classic, "fetcher");
     }
 
     /** ReflectiveOperationException where `into` would not find what it needs. */
@@ -108,9 +103,7 @@ public final class BatchCollector extends FetchCollector<byte[], byte[]> {
         PrivateFields.find(KafkaConsumer.class, "delegate");
         PrivateFields.find(ClassicKafkaConsumer.class, "fetcher");
         PrivateFields.find(Fetcher.class, "fetchCollector");
-        for (String part : PARTS) {
-            PrivateFields.find(FetchCollector.class, part);
-        }
+        PrivateFields.find(FetchCollector.class, "deserializers");
     }
 
     /** The next batch that was fetched, in the order of its partition; null for none. */

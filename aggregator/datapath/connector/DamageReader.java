@@ -2,7 +2,6 @@ package aggregator.connector;
 
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import java.time.Duration;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Matcher;
@@ -29,10 +28,7 @@ public final class DamageReader implements AutoCloseable {
 
     /** Takes {setting: value}; returns when it has logged in. */
     public static DamageReader open(String settings) {
-        Map<String, String> given = new HashMap<>();
-        Json.parse(settings).properties().forEach(
-            each -> given.put(each.getKey(), each.getValue().asText()));
-        return new DamageReader(HubReader.consumer(given));
+        return new DamageReader(HubReader.consumer(Json.texts(Json.parse(settings))));
     }
 
     /**

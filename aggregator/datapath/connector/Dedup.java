@@ -81,10 +81,7 @@ public final class Dedup {
         JsonNode json = Json.parse(spec);
         String topic = json.get("topic").asText();
         Claims claims = claims(topic, json.get("by").asText());
-        Map<String, String> settings = new HashMap<>();
-        json.get("consumer")
-            .properties()
-            .forEach(e -> settings.put(e.getKey(), e.getValue().asText()));
+        Map<String, String> settings = Json.texts(json.get("consumer"));
         boolean first = !claims.isReady();
         long settled = System.nanoTime() - SETTLED_NANOS;
         long nowMs = DriverClock.now();

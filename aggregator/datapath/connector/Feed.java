@@ -81,6 +81,8 @@ final class Feed implements SourceConsumer.Reading {
     /** Bytes of keys and values that were read, of what was left out as well. */
     long bytes;
     private long bytesAtPoll;
+    /** Whose position is followed first: it is behind one that was not certain. */
+    private int followFrom;
 
     Feed(TaskSpec spec, long[] positions, SourceConsumer.Consumers consumers) {
         this.spec = spec;
@@ -256,12 +258,15 @@ final class Feed implements SourceConsumer.Reading {
         if (!source.isOpen() || changed || isHandedOut || more()) {
             return;
         }
-        for (int i = 0; i < positions.length; i++) {
+        for (int n = 0; n < positions.length; n++) {
+            int i = (followFrom + n) % positions.length;
             if (states[i] != State.READING) {
                 continue;
             }
             long at = source.passed(names[i]);
             if (at < 0) {
+                // The client polls for it: one at a time, and the others come first next time.
+                followFrom = i + 1;
                 return;
             }
             long passed = Math.min(at, spec.parts.get(i).until);

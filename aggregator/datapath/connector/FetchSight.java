@@ -5,7 +5,6 @@ import aggregator.connector.PrivateFields;
 import java.lang.reflect.Field;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.Consumer;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.Node;
@@ -42,18 +41,13 @@ public final class FetchSight implements LogEnds.Sight {
     }
 
     /** ReflectiveOperationException where the client is not of the shape of the pinned one. */
-    @SuppressWarnings("unchecked")
     public static FetchSight of(Consumer<byte[], byte[]> consumer)
         throws ReflectiveOperationException {
-        Object classic = PrivateFields.get(KafkaConsumer.class, consumer, "delegate");
-        Object fetcher = PrivateFields.get(ClassicKafkaConsumer.class, classic, "fetcher");
-        return new FetchSight(consumer, (Fetcher<byte[], byte[]>) fetcher);
+        return new FetchSight(consumer, BatchCollector.fetcher(consumer));
     }
 
-    /** ReflectiveOperationException where `of` would not find what it needs. */
+    /** ReflectiveOperationException where `of` would not find what only it needs. */
     public static void check() throws ReflectiveOperationException {
-        PrivateFields.find(KafkaConsumer.class, "delegate");
-        PrivateFields.find(ClassicKafkaConsumer.class, "fetcher");
         PrivateFields.find(FetchConfig.class, "maxWaitMs");
     }
 

@@ -218,7 +218,7 @@ abstract class Fetched {
             try {
                 return cursor.next();
             } catch (RuntimeException damaged) {
-                throw damaged(damaged, Math.max(damagedAt, cursor.offset + 1));
+                throw damaged(damaged);
             }
         }
 
@@ -231,7 +231,6 @@ abstract class Fetched {
             head = BatchHead.of(batch.bytes());
             if (isLeft(head) || passing.takes(partition, head, batch.from())) {
                 whole = head;
-                damagedAt = head.first();
                 return true;
             }
             if (number++ % BatchSample.EVERY == 0) {
@@ -241,9 +240,8 @@ abstract class Fetched {
             try {
                 cursor.open(batch.bytes(), batch.from());
             } catch (RuntimeException damaged) {
-                throw damaged(damaged, damagedAt);
+                throw damaged(damaged);
             }
-            cursor.offset = damagedAt - 1;
             return true;
         }
 
@@ -251,9 +249,8 @@ abstract class Fetched {
             return leavesPassed && PassedOrigin.isPassed(batch.producerId());
         }
 
-        private KafkaException damaged(RuntimeException why, long at) {
+        private KafkaException damaged(RuntimeException why) {
             cursor.clear();
-            damagedAt = at;
             return new KafkaException(
                 "Received exception when fetching the next record from " + partition
                     + ". If needed, please seek past the record to continue consumption.",
@@ -268,6 +265,8 @@ abstract class Fetched {
         @Override
         void next() {
             isReady = false;
+            // Nothing that a damaged record says of itself counts, its offset neither.
+            damagedAt = last() + 1;
         }
 
         @Override

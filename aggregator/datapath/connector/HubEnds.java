@@ -50,7 +50,7 @@ public final class HubEnds {
         JsonNode json = Json.parse(spec);
         List<TopicPartition> wanted = new ArrayList<>();
         json.get("partitions").forEach(p -> wanted.add(partition(p)));
-        return text(answers(settings(json), wanted, until(json)));
+        return text(answers(Json.texts(json.get("consumer")), wanted, until(json)));
     }
 
     /**
@@ -61,7 +61,7 @@ public final class HubEnds {
      */
     public static String starts(String spec) throws Exception {
         JsonNode json = Json.parse(spec);
-        Map<String, String> settings = settings(json);
+        Map<String, String> settings = Json.texts(json.get("consumer"));
         long until = until(json);
         Map<TopicPartition, Long> offsets = new HashMap<>();
         json.get("partitions").forEach(p -> offsets.put(partition(p), p.get(2).asLong()));
@@ -99,14 +99,6 @@ public final class HubEnds {
             .filter(epoch -> epoch > 0)
             .ifPresent(
                 epoch -> asked.put(tp, new OffsetAndMetadata(BEYOND, Optional.of(epoch - 1), "")));
-    }
-
-    private static Map<String, String> settings(JsonNode json) {
-        Map<String, String> settings = new HashMap<>();
-        json.get("consumer")
-            .properties()
-            .forEach(e -> settings.put(e.getKey(), e.getValue().asText()));
-        return settings;
     }
 
     private static long until(JsonNode json) {

@@ -30,7 +30,6 @@ import org.apache.kafka.common.header.internals.RecordHeaders;
  */
 public final class HubOrigins implements AutoCloseable {
     private static final Duration POLL = Duration.ofMillis(200);
-    private static final Duration CLOSING = Duration.ofSeconds(1);
 
     private final PassedOrigins known;
     private final OriginReader reader;
@@ -63,15 +62,11 @@ public final class HubOrigins implements AutoCloseable {
     /** Takes the line above; returns when it has logged in. */
     public static HubOrigins open(String request) throws ReflectiveOperationException {
         JsonNode json = Json.parse(request);
-        Map<String, String> consumer = new HashMap<>();
-        json.get("consumer")
-            .properties()
-            .forEach(each -> consumer.put(each.getKey(), each.getValue().asText()));
-        Consumer<byte[], byte[]> hub = HubReader.consumer(consumer);
+        Consumer<byte[], byte[]> hub = HubReader.consumer(Json.texts(json.get("consumer")));
         try {
             return new HubOrigins(json, hub);
         } catch (ReflectiveOperationException | RuntimeException failure) {
-            hub.close(CLOSING);
+            hub.close(HubReader.CLOSING);
             throw failure;
         }
     }
@@ -123,7 +118,7 @@ public final class HubOrigins implements AutoCloseable {
 
     @Override
     public void close() {
-        hub.close(CLOSING);
+        hub.close(HubReader.CLOSING);
     }
 
     private void leave(Set<TopicPartition> done) {

@@ -83,7 +83,9 @@ final class HubPlace {
         }
     }
 
-    /** The one after which nothing was handed over before it had an answer. */
+    /**
+     * The one after which nothing was handed over before it had an answer; null when that was good.
+     */
     Held first() {
         return first;
     }
@@ -116,6 +118,8 @@ final class HubPlace {
         if (known) {
             acknowledged.lazySet(sum);
         } else {
+            // It may be as large as a batch, and each place has one.
+            first = null;
             refusal = null;
             known = true;
             acknowledged.set(sum);

@@ -35,7 +35,7 @@ final class HubProducers {
     private Metric carefulFree;
     /** Of the producers before these. */
     private long retriedBefore;
-    /** The one that was closed last for what the hub did not take. */
+    /** The one that was closed last, while no other one is in its place. */
     private volatile Producer<byte[], byte[]> left;
 
     HubProducers(TaskSpec spec, Opener opener) {
@@ -82,7 +82,10 @@ final class HubProducers {
         return (long) least;
     }
 
-    /** Closes one, unless that was done and it was not renewed since. */
+    /**
+     * Closes one, unless that was done and it was not renewed since. By a producer's own thread,
+     * which cannot wait for its end.
+     */
     void closeOnce(Way way) {
         Producer<byte[], byte[]> producer = opened(way);
         if (left != producer) {
@@ -93,16 +96,22 @@ final class HubProducers {
 
     /** Forgets one that was closed, so that the next of its kind is another one. */
     void renew(Way way) {
+        left = null;
         switch (way) {
             case USUAL -> openUsual();
             case NUMBERED -> forgetNumbered();
-            case CAREFUL -> careful = null;
+            case CAREFUL -> {
+                careful = null;
+                carefulFree = null;
+            }
         }
     }
 
-    /** Closes one that is open, at once. */
+    /** Closes one that is open, at once. By the task's thread: then no thread of it is left. */
     void close(Way way) {
-        close(opened(way));
+        Producer<byte[], byte[]> producer = opened(way);
+        left = producer;
+        close(producer);
     }
 
     void closeAll() {

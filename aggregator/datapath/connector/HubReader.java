@@ -24,6 +24,8 @@ final class HubReader {
     /** The same where a topic may be left out: a leader that hangs is not to hold up the others. */
     private static final long LEFT_NANOS = 10_000_000_000L;
     private static final Duration POLL = Duration.ofMillis(200);
+    /** Closing waits for the leaders to end its sessions: not for one that hangs. */
+    static final Duration CLOSING = Duration.ofSeconds(1);
 
     private HubReader() {}
 
@@ -66,7 +68,8 @@ final class HubReader {
         // A client may ask a broker that hangs first of all; then nothing comes for half a minute.
         long patience = SILENCE_NANOS;
         long heard = System.nanoTime();
-        try (Consumer<byte[], byte[]> hub = open.get()) {
+        Consumer<byte[], byte[]> hub = open.get();
+        try {
             HubRecords records = new HubRecords(hub, origins);
             hub.assign(ranges.keySet());
             ranges.forEach((tp, bounds) -> hub.seek(tp, bounds[0]));
@@ -106,6 +109,8 @@ final class HubReader {
                     ranges.clear();
                 }
             }
+        } finally {
+            hub.close(CLOSING);
         }
         return read;
     }

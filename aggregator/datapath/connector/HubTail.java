@@ -37,7 +37,7 @@ public final class HubTail {
 
     private static volatile boolean cancelled;
 
-    private final Map<String, String> consumer = new HashMap<>();
+    private final Map<String, String> consumer;
     private final OriginReader reader;
     private final PassedOrigins origins;
     private final Map<OriginReader.Place, Part> parts = new HashMap<>();
@@ -46,9 +46,7 @@ public final class HubTail {
     private final Map<String, String> unread = new ConcurrentHashMap<>();
 
     private HubTail(JsonNode json) {
-        json.get("consumer")
-            .properties()
-            .forEach(e -> consumer.put(e.getKey(), e.getValue().asText()));
+        consumer = Json.texts(json.get("consumer"));
         reader = new OriginReader(json.get("origin"));
         origins = new PassedOrigins(json.get("origin").get("compact").asText());
         json.get("compacted").forEach(name -> compacted.add(name.asText()));

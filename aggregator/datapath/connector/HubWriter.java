@@ -125,6 +125,15 @@ final class HubWriter {
 
         @Override
         public final void onCompletion(RecordMetadata metadata, Exception error) {
+            try {
+                completed(metadata, error);
+            } catch (RuntimeException defect) {
+                // Kafka only logs it, and then this waits for its answer for ever.
+                writer.failed(place, defect);
+            }
+        }
+
+        private void completed(RecordMetadata metadata, Exception error) {
             if (isBesideBuffer) {
                 writer.besideBuffer.addAndGet(-bytes);
             }
@@ -380,8 +389,9 @@ final class HubWriter {
         if (!broken) {
             return;
         }
-        // What it had under way comes back, each time with an error.
-        producers.closeOnce(way);
+        // What it had under way comes back meanwhile, each time with an error. Its own thread may
+        // have closed it already, but does not wait for that.
+        producers.close(way);
         for (HubPlace place : places) {
             if (place.way == way && place.underWay() == 0) {
                 // To the next one it is new.
@@ -410,7 +420,7 @@ final class HubWriter {
             needed |= isCareful || !place.held.isEmpty() || now <= place.carefulUntil;
         }
         if (!needed) {
-            producers.closeOnce(HubProducers.Way.CAREFUL);
+            producers.close(HubProducers.Way.CAREFUL);
             producers.renew(HubProducers.Way.CAREFUL);
         }
     }

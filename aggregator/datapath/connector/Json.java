@@ -5,6 +5,8 @@ import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.LinkedHashMap;
+import java.util.Map;
 
 /** JSON between Python and Java. Malformed text is our own defect, so it is unchecked. */
 final class Json {
@@ -32,5 +34,12 @@ final class Json {
         } catch (JsonProcessingException error) {
             throw new IllegalArgumentException(error);
         }
+    }
+
+    /** The fields of an object as text, in their order. */
+    static Map<String, String> texts(JsonNode object) {
+        Map<String, String> found = new LinkedHashMap<>();
+        object.properties().forEach(each -> found.put(each.getKey(), each.getValue().asText()));
+        return found;
     }
 }

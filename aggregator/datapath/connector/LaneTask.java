@@ -53,7 +53,8 @@ final class LaneTask {
     private int untilLook;
     private long nextPoint;
     private Orders orders = Orders.NONE;
-    private long attempt = -1;
+    /** Below 0 where none has it. Other threads look at it, too. */
+    private volatile long attempt = -1;
     private volatile long releasedAt = System.nanoTime();
     private volatile boolean closed;
     private volatile boolean ended;

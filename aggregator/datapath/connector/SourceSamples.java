@@ -77,10 +77,7 @@ public final class SourceSamples {
     }
 
     private static ObjectNode readOne(JsonNode json, JsonNode source, AtomicBoolean isOpen) {
-        Map<String, String> settings = new HashMap<>();
-        source.get("consumer")
-            .properties()
-            .forEach(e -> settings.put(e.getKey(), e.getValue().asText()));
+        Map<String, String> settings = Json.texts(source.get("consumer"));
         Map<TopicPartition, List<Long>> wanted = new HashMap<>();
         for (JsonNode each : source.get("wanted")) {
             List<Long> offsets = new ArrayList<>();

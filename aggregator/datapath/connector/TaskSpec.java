@@ -6,7 +6,6 @@ import java.util.ArrayList;
 import java.util.Base64;
 import java.util.BitSet;
 import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -150,7 +149,6 @@ final class TaskSpec implements Serializable {
     final List<String> quarantineHeaders = new ArrayList<>();
     /** The header for what an origin in one does not say, and the topic's own time is not. */
     final String quarantineTimestamp;
-    final int quarantinePartition;
     /** Whether the sink takes records as they were read, and not out of the rows. */
     final boolean plain;
     /** Why they do not go from batch to batch as bytes; empty where they may. */
@@ -175,14 +173,14 @@ final class TaskSpec implements Serializable {
         plain = own.get("plain").asBoolean();
         boolean isBytes = lane.path("path").asText().equals("bytes");
         objects = !isBytes ? "stream.path is objects" : plain ? "" : "a transform reads them";
-        consumer = texts(own.get("consumer"));
-        producer = texts(lane.get("producer"));
-        numbered = texts(lane.path("numbered"));
-        careful = texts(lane.path("careful"));
+        consumer = Json.texts(own.get("consumer"));
+        producer = Json.texts(lane.get("producer"));
+        numbered = Json.texts(lane.path("numbered"));
+        careful = Json.texts(lane.path("careful"));
         freshMs = lane.path("fresh_ms").asLong(Long.MAX_VALUE);
         lane.path("recompressed").forEach(topic -> recompressed.add(topic.asText()));
         origin = new Origin(lane.get("origin"), cluster);
-        quarantinePartition = lane.path("quarantine").path("partition").asInt();
+        int quarantinePartition = lane.path("quarantine").path("partition").asInt();
         lane.path("quarantine").path("headers").forEach(n -> quarantineHeaders.add(n.asText()));
         quarantineTimestamp = lane.path("quarantine").path("timestamp").asText();
         List<JsonNode> read = new ArrayList<>();
@@ -243,11 +241,5 @@ final class TaskSpec implements Serializable {
             routes.put(number, new Route(each, first.get(topic)));
         }
         return routes;
-    }
-
-    private static Map<String, String> texts(JsonNode json) {
-        Map<String, String> found = new LinkedHashMap<>();
-        json.properties().forEach(e -> found.put(e.getKey(), e.getValue().asText()));
-        return found;
     }
 }
