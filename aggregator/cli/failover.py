@@ -150,6 +150,8 @@ def report_of_failover(done: FailoverReport) -> Report:
         parts.append(table("Groups that the hub has", groups, done.hub_groups))
     parts.append(_steps(done.steps))
     parts += [f"group {group} is not taken over: {why}" for group, why in done.failed.items()]
+    if done.unlisted:
+        parts.append(f"{done.source} may have groups that are left out: {done.unlisted}.")
     parts += [f"note: {it}" for it in done.notes]
     if done.done and not done.dry_run:
         parts.append(

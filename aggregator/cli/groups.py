@@ -114,7 +114,7 @@ def report_of_outcomes(outcomes: Mapping[str, Outcome]) -> Report:
 def report_of_groups(found: GroupsReport) -> Report:
     """The groups of all sources."""
     columns = named("group, source, state, state at the hub=hub_state, kept up=synced")
-    failed = [f"{alias} cannot be asked: {why}" for alias, why in found.failed.items()]
+    failed = [f"not all groups of {alias} are known: {why}" for alias, why in found.failed.items()]
     none = () if found.groups else ("No groups.",)
     code = EXIT_CLUSTER if found.failed else EXIT_DONE
     return report(found, table("Groups", columns, found.groups), *none, *failed, exit_code=code)

@@ -59,7 +59,11 @@ def test_what_a_dead_source_still_has_and_what_to_start_where_is_told() -> None:
     assert "group audit is not taken over: eu: no right" in to_text(
         report_of_failover(refused), tty=False
     )
-    assert (report.done, refused.done) == (True, False)
+    unlisted = report.model_copy(update={"unlisted": "1 of 50 partitions have no leader"})
+    assert "eu may have groups that are left out: 1 of 50 partitions have no leader." in to_text(
+        report_of_failover(unlisted), tty=False
+    )
+    assert (report.done, refused.done, unlisted.done) == (True, False, False)
 
 
 @pytest.mark.parametrize("command", ["failover", "failback"])

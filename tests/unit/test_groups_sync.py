@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,13 +17,22 @@ from confluent_kafka.admin import ListConsumerGroupsResult
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
 from aggregator.datapath.connector.hub_origins import ProcessOrigins
+from aggregator.features.groups import group_sync
 from aggregator.features.groups.group_sync import GroupSync, _Inputs
 from aggregator.features.groups.translate import sight_of
 from aggregator.features.service import Now
 from aggregator.kafka.admin import admin, open_admin
 from aggregator.model.errors import ClusterError, ConfigError
 from aggregator.model.events import Event
-from aggregator.model.values import ClusterFacts, Discovery, SourcePartition, TopicFacts
+from aggregator.model.values import (
+    ClusterFacts,
+    ClusterFailure,
+    Discovery,
+    FailureKind,
+    SourcePartition,
+    TopicFacts,
+    TopicPartition,
+)
 from aggregator.plan.plan import Plan, make_plan
 from aggregator.status.schema import GroupSyncStatus
 from aggregator.store.checkpoint.start_state import CheckpointState, Entry, Snapshot
@@ -115,6 +125,106 @@ def test_while_the_plan_stays_only_positions_are_read_again(sync: GroupSync) -> 
     assert not third.is_like(second)
     without = config_of("sources.eu.groups.sync=")
     assert sync._sight_of(_Inputs(without, other, moved)).config is without
+
+
+TWO = (
+    "sources.eu.groups.sync=a.*",
+    "sources.us.bootstrap_servers=127.0.0.1:11",
+    "sources.us.topics.include=orders",
+    "sources.us.groups.sync=a.*",
+)
+
+
+class Sources:
+    """Clusters with these groups, of which they list some; each has committed 3."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.groups = {"a1", "a2"}
+        self.listed = {"a1", "a2"}
+        self.unlisted = ""
+        self.asked: list[list[str]] = []
+        monkeypatch.setattr(group_sync, "open_admin", lambda *_: SimpleNamespace())
+        monkeypatch.setattr(group_sync, "unlisted", lambda *_: self.unlisted)
+        monkeypatch.setattr(
+            group_sync, "group_states", lambda *_: dict.fromkeys(self.listed, "EMPTY")
+        )
+        monkeypatch.setattr(group_sync, "committed_by_all", self.committed)
+
+    def committed(
+        self, alias: str, cluster: object, groups: list[str], *_: object
+    ) -> tuple[dict[str, dict[TopicPartition, int]], dict[str, ClusterError]]:
+        self.asked.append(groups)
+        own = {TopicPartition("orders", 0): 3}
+        return {it: own if it in self.groups else {} for it in groups}, {}
+
+
+@pytest.fixture
+def translated(sync: GroupSync, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The groups that are translated, at each turn with any."""
+    turns: list[list[str]] = []
+
+    def note(_: object, due: list[str]) -> str:
+        turns.append(due)
+        return ""
+
+    monkeypatch.setattr(sync, "_translated", note)
+    return turns
+
+
+def turn(sync: GroupSync, config: Config, plan: Plan) -> str:
+    """Take a turn; returns what the status says is wrong."""
+    sync._inputs = _Inputs(config, plan, CheckpointState())
+    sync._turn()
+    return shown(sync).error
+
+
+def test_a_source_that_was_away_since_the_start_may_have_every_group(
+    sync: GroupSync, translated: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Translated by the others alone, a group would leap over what it has not read of that one."""
+    sources, config = Sources(monkeypatch), config_of(*TWO)
+    plan = plan_of(config)
+    away = ClusterFailure("us", FailureKind.UNREACHABLE, "connection refused")
+    assert turn(sync, config, plan) == "us has not answered yet"
+    assert turn(sync, config, replace(plan, failed={"us": away})) == str(away)
+    assert (translated, len(sources.asked)) == ([], 2)
+    both = replace(plan, sources={**plan.sources, "us": plan.sources["eu"]})
+    assert turn(sync, config, both) == ""
+    assert translated == [["a1", "a2"]]
+
+
+def test_a_group_that_is_left_out_of_a_list_is_asked_for_by_its_name(
+    sync: GroupSync, translated: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources, config = Sources(monkeypatch), config_of("sources.eu.groups.sync=a.*")
+    plan = plan_of(config)
+    assert turn(sync, config, plan) == ""
+    sources.listed = {"a2"}
+    assert turn(sync, config, plan) == ""
+    assert sources.asked == [["a1", "a2"]] * 2
+    assert sync._commits["eu"].keys() == {"a1", "a2"}
+    # It was deleted.
+    sources.groups = {"a2"}
+    turn(sync, config, plan)
+    assert sync._commits["eu"].keys() == {"a2"}
+    turn(sync, config, plan)
+    assert sources.asked[2:] == [["a1", "a2"], ["a2"]]
+    assert translated[0] == ["a1", "a2"]
+
+
+def test_a_source_that_cannot_list_all_groups_has_not_answered_yet(
+    sync: GroupSync, translated: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources, config = Sources(monkeypatch), config_of("sources.eu.groups.sync=a.*")
+    plan, sources.unlisted = plan_of(config), "1 of 50 partitions have no leader"
+    assert turn(sync, config, plan) == "eu: 1 of 50 partitions have no leader"
+    assert (translated, sources.asked) == ([], [])
+    sources.unlisted = ""
+    assert turn(sync, config, plan) == ""
+    # From then on all are known by their names.
+    sources.unlisted = "1 of 50 partitions have no leader"
+    assert turn(sync, config, plan) == ""
+    assert sync._commits["eu"].keys() == {"a1", "a2"}
 
 
 def test_a_list_of_which_no_broker_told_anything_is_no_answer() -> None:

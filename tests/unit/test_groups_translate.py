@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -25,6 +26,7 @@ from aggregator.features.groups.translate import (
     in_layers,
 )
 from aggregator.kafka.admin import ClusterAdmin, PartitionOffsets
+from aggregator.kafka.discovery import hub_logs as hub_module
 from aggregator.model.errors import CheckpointError, ClusterError
 from aggregator.model.values import LogId, OffsetRange, Route, SourcePartition, TopicPartition
 from aggregator.store.checkpoint.past_commits import Past, ProvenBound
@@ -200,3 +202,67 @@ def test_what_fails_for_all_is_asked_again_for_each() -> None:
     past.fails = 1
     (alone,) = translated(Hub(), past, "eu").values()
     assert isinstance(alone, CheckpointError)
+
+
+def test_a_topic_that_the_hub_does_not_report_is_asked_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hub_module, "SETTLE_SECONDS", 0.0)
+
+    class Without(Hub):
+        def offsets(
+            self, partitions: Collection[TopicPartition], timeout: float
+        ) -> PartitionOffsets:
+            return PartitionOffsets({}, dict.fromkeys(partitions, "no leader"))
+
+    hub, reading = Without(), HubReading(0.0)
+    commits = {"ap": {A: 3}}
+    groups = {group: (commits, reading) for group in ("one", "two", "three")}
+    found = all_translated(SIGHT, cast(ClusterAdmin, hub), groups, cast(Past, OnePast()))
+    assert hub.asked == 1
+    for topics in found.values():
+        assert not isinstance(topics, Exception), topics
+        (topic,) = topics
+        assert topic.places == ()
+        assert topic.wanted.refusals == (
+            "hub topic all.c: partition 0 does not report its offsets: no leader: check the "
+            "brokers that have its replicas",
+        )
+
+
+def test_a_topic_that_ends_before_what_was_written_is_refused_and_no_other_one() -> None:
+    """The snapshot of a commit has the ends of all topics of its lane."""
+    ends = {HUB_PARTITIONS["eu"]: 5, HUB_PARTITIONS["us"]: 0}
+    snapshot = replace(SNAPSHOT, hub_ends=ends)
+    entries = {sp: replace(it, snapshot=snapshot) for sp, it in SIGHT.state.entries.items()}
+    sight = replace(SIGHT, state=CheckpointState(entries))
+    commits = {alias: {PARTITIONS[alias].topic_partition: 3} for alias in ("eu", "us")}
+    groups = {"both": (commits, HubReading(0.0))}
+    (found,) = all_translated(
+        sight, cast(ClusterAdmin, Hub()), groups, cast(Past, OnePast())
+    ).values()
+    assert not isinstance(found, Exception), found
+    assert [topic.wanted.refusals for topic in found] == [
+        ("hub topic all.a was created again or cut off: all.a-0 ends at 0, and was at 5 before",),
+        (),
+    ]
+    assert places(found) == [(HUB_PARTITIONS["us"], 0)]
+
+
+def test_a_bound_counts_for_the_hub_topic_of_its_partition_alone() -> None:
+    """A bound of a commit has the ends of all its topics, and one of these was created again."""
+    bound = ProvenBound({HUB_PARTITIONS["eu"]: 9, HUB_PARTITIONS["us"]: 0}, 1, "h")
+
+    class Shared(OnePast):
+        def bounds(
+            self, targets: Mapping[SourcePartition, int], *, recent: bool = False
+        ) -> dict[SourcePartition, ProvenBound]:
+            return dict.fromkeys(targets, bound)
+
+    commits = {alias: {PARTITIONS[alias].topic_partition: 3} for alias in ("eu", "us")}
+    groups = {"both": (commits, HubReading(0.0))}
+    (found,) = all_translated(
+        SIGHT, cast(ClusterAdmin, Hub()), groups, cast(Past, Shared())
+    ).values()
+    assert not isinstance(found, Exception), found
+    assert ["does not reach back" in " ".join(topic.notes) for topic in found] == [True, False]

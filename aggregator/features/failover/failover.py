@@ -17,12 +17,18 @@ from aggregator.features.failover.failover_report import (
     row_of,
 )
 from aggregator.features.groups.cutover import Moving
-from aggregator.features.groups.group_admin import ask_states, committed_by_all, group_states
+from aggregator.features.groups.group_admin import (
+    ask_states,
+    ask_unlisted,
+    committed_by_all,
+    group_states,
+    of_other_kinds,
+)
 from aggregator.features.groups.group_report import GroupReport
 from aggregator.features.groups.hub_offsets import ApplyRules, matching
 from aggregator.kafka.admin import HUB, discover, hub_facts, open_admin
 from aggregator.kafka.discovery.hub_logs import read_logs
-from aggregator.model.errors import AggregatorError, RefusedError
+from aggregator.model.errors import AggregatorError, ClusterError, RefusedError
 from aggregator.model.values import Pause, SourcePartition, TopicPartition
 from aggregator.plan.failover import behind_of, ends_of
 from aggregator.plan.topics.naming import naming_of
@@ -31,6 +37,7 @@ from aggregator.store.checkpoint.past_commits import Past, ProvenBound, fitting
 from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.controls import Controls
 from aggregator.store.failovers import Failovers
+from aggregator.store.moved_groups import MovedGroups
 from aggregator.store.state_store import StateStore
 
 POLL_SECONDS = 1.0
@@ -60,11 +67,15 @@ class FailoverRules:
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """The outcome for the groups of a source; `failed` says why one was not cut over."""
+    """The outcome for the groups of a source; `failed` says why one was not cut over.
+
+    `unlisted` says why others may be there, "" where none is.
+    """
 
     reports: tuple[GroupReport, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    unlisted: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +125,7 @@ def fail_over(
     groups = _Groups()
     # Of one that was dead the hub had the groups, and by now they may have been set there by hand.
     if found.alive and (over is None or over.alive):
-        groups = _groups(config, alias, rules, deadline, report, paused=before is not None)
+        groups = _groups(config, alias, found, rules, deadline, report, paused=before is not None)
     steps.append(_groups_step(groups, found, rules, over=over is not None))
     steps.append(_pause(alias, before, rules, set_paused))
     if found.alive and not rules.dry_run:
@@ -140,6 +151,7 @@ def fail_over(
         behind=tuple(row_of(it) for it in behind_of(found.state.positions, found.ends)),
         groups=groups.reports,
         failed=dict(groups.failed),
+        unlisted=groups.unlisted,
         hub_groups=at_hub,
         topics=tuple(sorted(found.hub_topics)),
         steps=tuple(steps),
@@ -242,6 +254,7 @@ def _state_of(config: Config, alias: str) -> CheckpointState:
 def _groups(
     config: Config,
     alias: str,
+    found: Sighted,
     rules: FailoverRules,
     deadline: float,
     report: TextSink,
@@ -256,9 +269,15 @@ def _groups(
     others = [it for it in config.sources if it != alias]
     replies = ask_states(config, (alias, *others))
     own = replies.of(alias)
+    hidden = ask_unlisted(config, replies.ok)
     notes = [
         f"{it} gives no answer: what groups of the same name have read there does not count"
         for it in replies.failed
+    ]
+    notes += [
+        f"{it}: {why}: what they have read there does not count"
+        for it, why in hidden.items()
+        if it != alias
     ]
     wanted = matching(own, rules.groups, rules.exclude)
     if left := [it for it in matching(own, (".*",), ()) if it not in wanted]:
@@ -281,7 +300,36 @@ def _groups(
             notes.append(f"group {group} stays: {outcome}")
         else:
             failed[group] = str(outcome)
-    return _Groups(tuple(reports), failed, tuple(notes))
+    try:
+        failed |= _not_listed(config, alias, found, rules, own)
+    except ClusterError as error:
+        notes.append(f"whether {alias} has groups of other kinds is not known: {error}")
+    return _Groups(tuple(reports), failed, tuple(notes), hidden.get(alias, ""))
+
+
+def _not_listed(
+    config: Config,
+    alias: str,
+    found: Sighted,
+    rules: FailoverRules,
+    listed: Mapping[str, str],
+) -> dict[str, str]:
+    """Groups of a kind that is not listed, which a person has to move; and how.
+
+    Those that were moved are left out. Raises ClusterError.
+    """
+    timeout = config.supervision.connect_timeout
+    with open_admin(config, alias) as admin:
+        names = matching(of_other_kinds(admin, listed, timeout), rules.groups, rules.exclude)
+    partitions = [sp.topic_partition for sp in found.state.entries]
+    commits, failed = committed_by_all(alias, config.sources[alias], names, partitions, timeout)
+    moved = MovedGroups(StateStore.of(config.checkpoint)).read()
+    how = (
+        "it is of another kind, as of Kafka Streams, so it is not known whether it has active "
+        f"members at {alias}: stop its application, then run `aggregator groups cutover"
+    )
+    due = [it for it, own in commits.items() if own and not moved.has(it, {alias: own})]
+    return {it: f"{how} {it}`" for it in due} | {it: str(why) for it, why in failed.items()}
 
 
 def _groups_step(groups: _Groups, found: Sighted, rules: FailoverRules, *, over: bool) -> StepRow:

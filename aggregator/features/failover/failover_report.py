@@ -67,6 +67,9 @@ class FailoverReport(Document):
     failed: dict[str, str] = Field(
         default={}, description="groups that were not taken over, and why"
     )
+    unlisted: str = Field(
+        default="", description="why groups may be left out that are not known; empty: none is"
+    )
     hub_groups: tuple[HubGroup, ...] = ()
     topics: tuple[str, ...] = Field(default=(), description="hub topics that the source feeds")
     steps: tuple[StepRow, ...] = ()
@@ -75,7 +78,7 @@ class FailoverReport(Document):
     @property
     def done(self) -> bool:
         """Whether all groups are at the hub, or would be."""
-        return not self.failed and all(it.done for it in self.groups)
+        return not self.failed and not self.unlisted and all(it.done for it in self.groups)
 
 
 class FailbackReport(Document):

@@ -22,6 +22,7 @@ from aggregator.features.groups.hub_offsets import (
 )
 from aggregator.features.groups.translate import SourceGroup, TopicPlaces
 from aggregator.kafka.admin import HUB, ClusterAdmin
+from aggregator.kafka.admin.parallel import MOST_PARTITIONS, in_parts
 from aggregator.model.alike import made_of
 from aggregator.model.values import TopicPartition
 
@@ -95,23 +96,45 @@ def _row(
 def _written(
     hub: ClusterAdmin, group: str, rows: Sequence[GroupAtHub], mark: str, timeout: float
 ) -> list[GroupAtHub]:
-    """The rows with their outcome; a topic at a time, so that one does not hold up others."""
+    """The rows with their outcome; a topic that is refused does not hold up others."""
     wanted: dict[str, dict[TopicPartition, int]] = {}
     for row in rows:
         if row.verdict is PlaceVerdict.WRITE:
             own = wanted.setdefault(row.topic, {})
             own[TopicPartition(row.topic, row.partition)] = row.offset
-    failed: Mapping[str, str] = {
-        topic: why
-        for topic, offsets in wanted.items()
-        if (why := commit(hub, group, offsets, timeout, mark))
-    }
+    failed = _commit_all(hub, group, wanted, mark, timeout)
     return [
         row.model_copy(update={"verdict": PlaceVerdict.FAILED, "reason": failed[row.topic]})
         if row.verdict is PlaceVerdict.WRITE and row.topic in failed
         else row
         for row in rows
     ]
+
+
+def _commit_all(
+    hub: ClusterAdmin,
+    group: str,
+    wanted: Mapping[str, Mapping[TopicPartition, int]],
+    mark: str,
+    timeout: float,
+) -> dict[str, str]:
+    """Commit the offsets of a group in these topics; those that are refused, and why.
+
+    As few requests as can be, as there may be thousands of topics. Not one alone: the hub keeps it
+    as one batch of records. Topics of a request that is refused are committed one by one.
+    """
+    failed: dict[str, str] = {}
+    offsets = [pair for own in wanted.values() for pair in own.items()]
+    for part in in_parts(offsets, MOST_PARTITIONS):
+        why = commit(hub, group, dict(part), timeout, mark)
+        topics = {tp.topic for tp, _ in part} if why else set()
+        if len(topics) == 1:
+            failed |= dict.fromkeys(topics, why)
+            continue
+        for topic in sorted(topics):
+            if why := commit(hub, group, wanted[topic], timeout, mark):
+                failed[topic] = why
+    return failed
 
 
 def _several(topics: Sequence[TopicPlaces]) -> list[str]:

@@ -28,6 +28,7 @@ from aggregator.features.quarantine.ledger import Filter, Ledger
 from aggregator.features.quarantine.reader import opened
 from aggregator.features.quarantine.records import RecordState
 from aggregator.kafka.admin import ClusterAdmin, by_partition, each_cluster
+from aggregator.kafka.admin.parallel import seconds_for
 from aggregator.model.errors import AggregatorError, ClusterError, RefusedError
 from aggregator.model.values import SourcePartition, TopicPartition
 from aggregator.plan.positions.start import Gap
@@ -38,6 +39,8 @@ from aggregator.store.moved_groups import MovedGroups
 from aggregator.store.state_store import StateStore
 
 POLL_SECONDS = 1.0
+LISTED_SECONDS = 3.0
+"""A group whose coordinator moves is in no list for a moment. Some kinds are in none ever."""
 STILL_SECONDS = 30.0
 """Positions move with each commit: where none has moved by then, something may be wrong."""
 AT_ONCE = 4
@@ -133,6 +136,7 @@ class Moving:
         self, sight: GroupSight, groups: Mapping[str, Sequence[str]], found: Mapping[str, Found]
     ) -> dict[str, Found]:
         """Wait until no group with commits has active members; returns the groups."""
+        listed_by = time.monotonic() + LISTED_SECONDS
         while True:
             states = states_at(self.config, sight.aliases)
             active = [
@@ -141,6 +145,14 @@ class Moving:
                 for alias in aliases
                 if is_active(states[alias].get(group, "")) and _commits(found[group])
             ]
+            hidden = any(
+                group not in states[alias]
+                for group, own in found.items()
+                for alias in _commits(own)
+            )
+            if hidden and not active and time.monotonic() < listed_by:
+                time.sleep(POLL_SECONDS)
+                continue
             if not active:
                 return at_sources(sight, groups, states)
             words = f"these groups have active members: {', '.join(active)}: stop them"
@@ -203,7 +215,7 @@ class Moving:
     ) -> GroupReport:
         state = states.get(group, "")
         report = applied(self.config, hub, group, sources, topics, rules=self.rules, state=state)
-        limits = _limits(self.config, [it.alias for it in sources], topics, losses)
+        limits = _limits(self.config, sources, topics, losses)
         return report.model_copy(update={"notes": (*limits, *report.notes)})
 
     def _to_translate(self, group: str, found: Found) -> Found | AggregatorError:
@@ -238,13 +250,21 @@ def _commits(found: Found) -> dict[str, Mapping[TopicPartition, int]]:
 
 
 def _limits(
-    config: Config, aliases: Sequence[str], topics: Sequence[TopicPlaces], losses: Collection[Gap]
+    config: Config,
+    sources: Sequence[SourceGroup],
+    topics: Sequence[TopicPlaces],
+    losses: Collection[Gap],
 ) -> list[str]:
     """Notes for people about a translation, beside its own."""
     notes = []
-    if len(aliases) < len(config.sources):
-        asked = ", ".join(aliases)
+    if len(sources) < len(config.sources):
+        asked = ", ".join(it.alias for it in sources)
         notes.append(f"only {asked} was asked: what the group has read elsewhere is left out")
+    if hidden := ", ".join(it.alias for it in sources if it.commits and not it.state):
+        notes.append(
+            f"{hidden} does not list the group, as if of another kind (such as of Kafka Streams), "
+            "so whether it has active members there is not known"
+        )
     for topic in topics:
         gaps = unread_losses(topic.wanted.commits, losses)
         if topic.places and gaps:
@@ -275,7 +295,10 @@ def _log_ends(sight: GroupSight, groups: Iterable[Found]) -> dict[SourcePartitio
     }
 
     replies = each_cluster(
-        sight.config, wanted, lambda admin: admin.log_ends(wanted[admin.alias], timeout)
+        sight.config,
+        wanted,
+        lambda admin: admin.log_ends(wanted[admin.alias], timeout),
+        seconds=seconds_for(timeout, partitions=max(map(len, wanted.values()), default=0)),
     )
     for alias, error in replies.failed.items():
         raise ClusterError(f"{alias}: its log ends are not known: {error}") from error

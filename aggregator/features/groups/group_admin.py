@@ -1,7 +1,7 @@
 """Asks clusters about consumer groups: which there are, what they have committed; and commits."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Semaphore
 from typing import Any
@@ -14,6 +14,7 @@ from aggregator.config.schema import ClusterConfig, Config
 from aggregator.features.groups.hub_offsets import Marked
 from aggregator.kafka.admin import ClusterAdmin, ClusterCallError, each_cluster
 from aggregator.kafka.admin.client_errors import AUTHORIZATION, TIMEOUT, code_of, explain, text_of
+from aggregator.kafka.admin.offsets import leaders_of
 from aggregator.kafka.admin.parallel import Replies
 from aggregator.kafka.credentials import client_settings
 from aggregator.kafka.reader import open_consumer
@@ -34,6 +35,7 @@ PAUSE_SECONDS = 0.2
 AT_ONCE = 8
 """How many groups are queried at the same time."""
 GROUP_HINT = "allow READ on the group"
+GROUPS_TOPIC = "__consumer_offsets"
 
 
 def group_states(admin: ClusterAdmin, timeout: float) -> dict[str, str]:
@@ -57,10 +59,49 @@ def group_states(admin: ClusterAdmin, timeout: float) -> dict[str, str]:
         time.sleep(PAUSE_SECONDS)
 
 
+def unlisted(admin: ClusterAdmin, timeout: float) -> str:
+    """Why the cluster may have groups that `group_states` does not return, or "".
+
+    A broker lists the groups in those partitions of Kafka's topic that it leads. Of a partition
+    without a leader no broker lists them, and none reports an error. Raises ClusterError.
+    """
+    topic = leaders_of(admin.metadata(timeout)).get(GROUPS_TOPIC)
+    if topic is None or not topic.leaderless:
+        return ""
+    return (
+        f"{len(topic.leaderless)} of {topic.partitions} partitions of {GROUPS_TOPIC} have no "
+        "leader, and no broker lists the groups in them"
+    )
+
+
+def of_other_kinds(admin: ClusterAdmin, known: Container[str], timeout: float) -> list[str]:
+    """Groups beside the `known` ones that may have committed offsets as well. Raises ClusterError.
+
+    librdkafka (2.16) lists classic and consumer groups only, and so leaves out those of Kafka
+    Streams with `group.protocol=streams`. Its older request returns all: those of another kind as
+    groups without a protocol. Share groups are of another kind too, and have no offsets.
+    """
+    try:
+        found = admin.client.groups(timeout)
+    except KafkaException as error:
+        raise ClusterError(f"{admin.alias}: its groups are unknown: {text_of(error)}") from error
+    # An empty one without a protocol is one whose offsets were committed by hand.
+    strange = (it for it in found if not it.protocol_type and it.state != "Empty")
+    return sorted(it.id for it in strange if it.id not in known)
+
+
 def ask_states(config: Config, clusters: Collection[str]) -> Replies[dict[str, str]]:
     """The groups, with their states, of each cluster (alias, or HUB) that lists them."""
     timeout = config.supervision.connect_timeout
     return each_cluster(config, clusters, lambda admin: group_states(admin, timeout))
+
+
+def ask_unlisted(config: Config, clusters: Collection[str]) -> dict[str, str]:
+    """Those of the clusters that may have groups that they do not list, and why."""
+    timeout = config.supervision.connect_timeout
+    replies = each_cluster(config, clusters, lambda admin: unlisted(admin, timeout))
+    reasons = {alias: str(error) for alias, error in replies.failed.items()} | replies.ok
+    return {alias: why for alias, why in reasons.items() if why}
 
 
 def committed_by_all(

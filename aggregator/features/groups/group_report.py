@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from aggregator.config.schema import Config
-from aggregator.features.groups.group_admin import ask_states
+from aggregator.features.groups.group_admin import ask_states, ask_unlisted
 from aggregator.features.groups.hub_offsets import GOOD, PlaceVerdict, matching
 from aggregator.kafka.admin import HUB
 from aggregator.status.schema import Document
@@ -20,7 +20,7 @@ class GroupRow(Document):
 
 
 class GroupsReport(Document):
-    """The groups at the sources; `failed` says why one could not be asked, by its alias."""
+    """The groups at the sources; `failed` says why not all of one are known, by its alias."""
 
     name: str
     groups: tuple[GroupRow, ...] = ()
@@ -91,10 +91,12 @@ class GroupReport(Document):
 
 
 def list_groups(config: Config, source: str | None) -> GroupsReport:
-    """The groups of all sources, or of one. A cluster that does not answer is in `failed`."""
+    """The groups of all sources, or of one. A cluster of which not all are known is in `failed`."""
     aliases = config.chosen(source)
     replies = ask_states(config, (HUB, *aliases))
     found = replies.ok
+    failed = {alias: str(error) for alias, error in replies.failed.items()}
+    failed |= ask_unlisted(config, [it for it in aliases if it in found])
     rows = []
     for alias in aliases:
         names, groups = found.get(alias, {}), config.sources[alias].groups
@@ -113,5 +115,5 @@ def list_groups(config: Config, source: str | None) -> GroupsReport:
     return GroupsReport(
         name=config.name,
         groups=tuple(sorted(rows, key=lambda row: (row.group, row.source))),
-        failed={alias.strip("()"): str(error) for alias, error in replies.failed.items()},
+        failed={alias.strip("()"): why for alias, why in failed.items()},
     )

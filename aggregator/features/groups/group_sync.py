@@ -13,7 +13,7 @@ from typing import Self
 from aggregator.config.schema import Config, SourceConfig
 from aggregator.datapath.connector.hub_origins import OpenOrigins
 from aggregator.features.groups.commit_offsets import applied
-from aggregator.features.groups.group_admin import committed_by_all, group_states
+from aggregator.features.groups.group_admin import committed_by_all, group_states, unlisted
 from aggregator.features.groups.group_report import GroupReport
 from aggregator.features.groups.hub_offsets import GOOD, ApplyRules, PlaceVerdict, matching
 from aggregator.features.groups.translate import (
@@ -71,8 +71,8 @@ class _Inputs:
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        sources = self.config.sources
-        return tuple(it for it in self.plan.sources if it in sources and sources[it].groups.wanted)
+        """The sources whose groups are translated, also those that have not answered yet."""
+        return tuple(alias for alias, it in self.config.sources.items() if it.groups.wanted)
 
     @property
     def every(self) -> float:
@@ -160,7 +160,8 @@ class GroupSync(LoopService):
             self._groups.clear()
             return
         failures = self._ask(inputs)
-        if unknown := [it for it in inputs.aliases if it not in self._commits]:
+        answered = inputs.plan.sources.keys() & self._commits.keys()
+        if unknown := [it for it in inputs.aliases if it not in answered]:
             # A group may be there as well, further back.
             self._report(failures.get(unknown[0], f"{unknown[0]} has not answered yet"))
             return
@@ -249,7 +250,8 @@ class GroupSync(LoopService):
         # There may be hundreds of groups, and one that is refused takes a moment.
         seconds = RETRY_SECONDS + timeout + LATE_SECONDS
         partitions = partitions_by_cluster(inputs.plan.routes)
-        jobs = {it: self._asking(inputs, it, partitions.get(it, [])) for it in inputs.aliases}
+        asked = [it for it in inputs.aliases if it in inputs.plan.sources]
+        jobs = {it: self._asking(inputs, it, partitions.get(it, [])) for it in asked}
         replies = ask_all(jobs, seconds)
         for alias, (listed, refused) in replies.ok.items():
             known = self._commits.get(alias, {})
@@ -257,10 +259,12 @@ class GroupSync(LoopService):
             kept = {it: known[it] for it in refused if it in known}
             self._commits[alias] = {**kept, **listed}
             self._refused[alias] = refused
-        return {
-            alias: f"{alias}: {str(error).removeprefix(f'{alias}: ')}"
-            for alias, error in replies.failed.items()
-        }
+        # What is copied of a source is not known before it has answered once since the start.
+        away = inputs.plan.failed
+        failures = {it: str(away[it]) for it in inputs.aliases if it in away}
+        for alias, error in replies.failed.items():
+            failures[alias] = f"{alias}: {str(error).removeprefix(f'{alias}: ')}"
+        return failures
 
     def _asking(
         self, inputs: _Inputs, alias: str, partitions: Sequence[TopicPartition]
@@ -272,12 +276,16 @@ class GroupSync(LoopService):
                 known[1].close()
             self._admins[alias] = known = (source, open_admin(config, alias))
         admin = known[1]
+        last = self._commits.get(alias)
 
         def ask() -> Answer:
             timeout = config.supervision.connect_timeout
-            names = matching(
-                group_states(admin, timeout), source.groups.wanted, source.groups.unwanted
-            )
+            if last is None and (why := unlisted(admin, timeout)):
+                raise ClusterError(why)
+            # One that no broker lists while its coordinator moves is there all the same. Without
+            # its offsets here it would leap over what it has not read.
+            there = {*group_states(admin, timeout), *(last or ())}
+            names = matching(there, source.groups.wanted, source.groups.unwanted)
             found, failed = committed_by_all(alias, source, names, partitions, timeout)
             return {group: offsets for group, offsets in found.items() if offsets}, failed
 

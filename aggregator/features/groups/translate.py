@@ -32,7 +32,7 @@ from aggregator.features.groups.hub_scan import (
 )
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.kafka.admin.parallel import LATE_SECONDS, Replies, ask_all
-from aggregator.kafka.discovery.hub_logs import TopicLogs, patient_topics, read_topics
+from aggregator.kafka.discovery.hub_logs import patient_topics
 from aggregator.kafka.discovery.prepare import partitions_by_cluster, plan_of_all
 from aggregator.model.errors import ClusterError
 from aggregator.model.values import LogId, OffsetRange, Route, SourcePartition, TopicPartition
@@ -96,6 +96,10 @@ class TopicPlaces:
     notes: tuple[str, ...] = ()
 
 
+Logs = Mapping[TopicPartition, OffsetRange]
+"""What the partitions of one hub topic hold."""
+
+
 @dataclass(slots=True)
 class HubReading:
     """How the hub is read: by when (monotonic), how many records of a partition at most.
@@ -115,7 +119,7 @@ class HubReading:
     pinned: bool = False
     most: int | None = None
     silent: dict[str, str] = field(default_factory=dict)
-    logs: dict[str, Mapping[TopicPartition, OffsetRange]] = field(default_factory=dict)
+    logs: dict[str, Logs] = field(default_factory=dict)
     report: Callable[[ReadProgress], None] = lambda _: None
     stop: Event | None = None
     open_origins: OpenOrigins = ProcessOrigins
@@ -219,12 +223,13 @@ class PreparedGroup:
 
     topics: tuple[Wanted, ...]
     scans: Mapping[TopicPartition, HubScan]
-    logs: Mapping[TopicPartition, OffsetRange]
+    logs: Mapping[str, Logs]
     lowers: Mapping[SourcePartition, ProvenBound]
 
     def places(self, past: Past) -> tuple[TopicPlaces, ...]:
         """Where the group continues, per hub topic; once all scans are done."""
-        return tuple(_places(it, self.scans, self.logs, self.lowers, past) for it in self.topics)
+        lowest = past.lowest()
+        return tuple(_places(it, self, lowest) for it in self.topics)
 
 
 Bounds = dict[SourcePartition, ProvenBound]
@@ -374,14 +379,8 @@ def _look_up(
     """
     wanted = [(it, reading) for own, reading in groups for it in own if not it.refusals]
     _, reading = groups[0]
-    names = {it.hub_topic for it, _ in wanted} - reading.silent.keys() - reading.logs.keys()
-    if names:
-        with suppress(Exception):
-            found = read_topics(hub, names, sight.config.supervision.connect_timeout)
-            logs: dict[str, dict[TopicPartition, OffsetRange]] = {}
-            for tp, log in found.logs.items():
-                logs.setdefault(tp.topic, {})[tp] = log
-            reading.logs.update(logs)
+    with suppress(Exception):
+        _learn_logs(hub, [it for it, _ in wanted], sight.config, reading)
 
     def look(layer: tuple[dict[SourcePartition, int], bool]) -> None:
         targets, recent = layer
@@ -418,17 +417,20 @@ def prepared(
     Raises ClusterError and CheckpointError.
     """
     # Read after the commits were: what comes later lies behind these ends.
-    found = _hub_logs(hub, wanted, sight.config, reading)
-    logs = found.logs
-    topics = tuple(_without_cut(_if_reported(it, found), sight.state, logs) for it in wanted)
+    _learn_logs(hub, wanted, sight.config, reading)
+    logs: dict[str, Logs] = {it.hub_topic: reading.logs.get(it.hub_topic, {}) for it in wanted}
+    topics = tuple(
+        _without_cut(_if_reported(it, reading.silent), sight.state, logs[it.hub_topic])
+        for it in wanted
+    )
     good = [it for it in topics if not it.refusals]
     targets = {sp: at for it in good for sp, at in it.commits.items()}
     lowers, uppers = shared.bounds(targets, recent=bool(reading.floors))
-    lowers, uppers = _that_fit(lowers, sight, logs), _that_fit(uppers, sight, logs)
+    lowers, uppers = _that_fit(lowers, good, sight, logs), _that_fit(uppers, good, sight, logs)
     disordered = shared.past.set_back() | reading.disordered
     scans: dict[TopicPartition, HubScan] = {}
     for it in good:
-        for tp in sorted(tp for tp in logs if tp.topic == it.hub_topic):
+        for tp, log in sorted(logs[it.hub_topic].items()):
             feeds = {
                 sp: OriginFeed(
                     at,
@@ -439,72 +441,84 @@ def prepared(
                 for sp, at in it.commits.items()
             }
             pin = reading.floors.get(tp) if reading.pinned else None
-            scans[tp] = HubScan(feeds, logs[tp], reading.most, pin)
+            scans[tp] = HubScan(feeds, log, reading.most, pin)
     return PreparedGroup(topics, scans, logs, lowers)
 
 
 def _that_fit(
     bounds: Mapping[SourcePartition, ProvenBound],
+    topics: Iterable[Wanted],
     sight: GroupSight,
-    logs: Mapping[TopicPartition, OffsetRange],
+    logs: Mapping[str, Logs],
 ) -> Bounds:
-    """What of bounds is of the hub and its topics as they are now."""
+    """What of bounds is of a partition's own hub topic, and of the hub and the topic of now."""
     ids = {name: it.topic for name, it in sight.hub_topics.items()}
-    # Partitions of one lane share a bound, with thousands of hub ends.
-    alike = {id(it): it for it in bounds.values()}
-    fit = {key: fitting(it, sight.hub_id, logs, ids) for key, it in alike.items()}
-    return {sp: fit[id(it)] for sp, it in bounds.items()}
+    found: Bounds = {}
+    for it in topics:
+        own = logs[it.hub_topic]
+        # Partitions of one commit share a bound. It has the ends of thousands of other topics.
+        fit: dict[int, ProvenBound] = {}
+        for sp in it.commits:
+            if (bound := bounds.get(sp)) is None:
+                continue
+            if id(bound) not in fit:
+                ends = {tp: bound.hub_ends[tp] for tp in own if tp in bound.hub_ends}
+                fit[id(bound)] = fitting(replace(bound, hub_ends=ends), sight.hub_id, own, ids)
+            found[sp] = fit[id(bound)]
+    return found
 
 
-def _hub_logs(
-    hub: ClusterAdmin, topics: Collection[Wanted], config: Config, reading: HubReading
-) -> TopicLogs:
+def _learn_logs(
+    hub: ClusterAdmin, topics: Iterable[Wanted], config: Config, reading: HubReading
+) -> None:
+    """Note in `reading` what hub topics hold that it does not know yet. Raises ClusterError."""
     names = {it.hub_topic for it in topics if not it.refusals}
-    if unknown := names - reading.silent.keys() - reading.logs.keys():
-        found = patient_topics(hub, unknown, config.supervision.connect_timeout)
-        reading.silent.update(found.waits)
-        for name in unknown - found.waits.keys():
-            reading.logs[name] = {tp: log for tp, log in found.logs.items() if tp.topic == name}
-    logs = {
-        tp: log
-        for name in sorted(names & reading.logs.keys())
-        for tp, log in reading.logs[name].items()
+    unknown = names - reading.silent.keys() - reading.logs.keys()
+    if not unknown:
+        return
+    found = patient_topics(hub, unknown, config.supervision.connect_timeout)
+    logs: dict[str, dict[TopicPartition, OffsetRange]] = {
+        name: {} for name in unknown - found.waits.keys()
     }
-    return TopicLogs(logs, {name: why for name, why in reading.silent.items() if name in names})
+    for tp, log in found.logs.items():
+        logs[tp.topic][tp] = log
+    reading.silent.update(found.waits)
+    # Each topic as a whole: several threads may ask.
+    reading.logs.update(logs)
 
 
-def _if_reported(wanted: Wanted, found: TopicLogs) -> Wanted:
+def _if_reported(wanted: Wanted, silent: Mapping[str, str]) -> Wanted:
     """Refused, when the hub does not report where the topic ends."""
-    why = found.waits.get(wanted.hub_topic)
+    why = silent.get(wanted.hub_topic)
     if wanted.refusals or why is None:
         return wanted
     words = f"hub topic {wanted.hub_topic}: {why}: check the brokers that have its replicas"
     return replace(wanted, refusals=(words,))
 
 
-def _without_cut(
-    wanted: Wanted, state: CheckpointState, logs: Mapping[TopicPartition, OffsetRange]
-) -> Wanted:
-    """Refused, when the hub topic ends before what had been written into it."""
-    for sp in wanted.commits if not wanted.refusals else ():
-        for tp, end in state.entries[sp].snapshot.hub_ends.items():
-            if tp in logs and tp.topic == wanted.hub_topic and logs[tp].latest < end:
+def _without_cut(wanted: Wanted, state: CheckpointState, logs: Logs) -> Wanted:
+    """Refused, when the hub topic, of which these are the logs, ends before what was written."""
+    entries = [state.entries[sp] for sp in wanted.commits] if not wanted.refusals else []
+    # The entries of a commit share its snapshot, which has the ends of thousands of other topics.
+    snapshots = {id(it.snapshot): it.snapshot for it in entries}
+    for snapshot in snapshots.values():
+        for tp, log in logs.items():
+            end = snapshot.hub_ends.get(tp, 0)
+            if log.latest < end:
                 why = (
                     f"hub topic {tp.topic} was created again or cut off: {tp} ends at "
-                    f"{logs[tp].latest}, and was at {end} before"
+                    f"{log.latest}, and was at {end} before"
                 )
                 return replace(wanted, refusals=(why,))
     return wanted
 
 
 def _places(
-    wanted: Wanted,
-    scans: Mapping[TopicPartition, HubScan],
-    logs: Mapping[TopicPartition, OffsetRange],
-    lowers: Mapping[SourcePartition, ProvenBound],
-    past: Past,
+    wanted: Wanted, group: PreparedGroup, lowest: Mapping[SourcePartition, int]
 ) -> TopicPlaces:
-    own = {tp: scan for tp, scan in scans.items() if tp.topic == wanted.hub_topic}
+    """`lowest` has the oldest position that is known of each source partition."""
+    logs, lowers = group.logs[wanted.hub_topic], group.lowers
+    own = {tp: group.scans[tp] for tp in sorted(logs) if tp in group.scans}
     places = tuple(
         HubPlace(tp, scan.place, scan.again if scan.counted else None, scan.found)
         for tp, scan in own.items()
@@ -532,7 +546,6 @@ def _places(
             f"{wanted.hub_topic}: the hub has deleted records that the group may not have read "
             f"({len(set(trimmed))} partitions begin behind where it was)"
         )
-    lowest = past.lowest()
     never = sorted(sp for sp, at in wanted.commits.items() if 0 < at < lowest.get(sp, at))
     if never:
         notes.append(
