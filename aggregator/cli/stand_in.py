@@ -91,7 +91,8 @@ def run_stand_in(
     """Make the config, say what has no effect, take positions over at first, and run it."""
     found = _made(request, Secrets.CLEAR)
     for note in found.notes:
-        typer.echo(f"no effect: {note.where}: {note.reason}", err=True)
+        word = "note" if note.taken else "no effect"
+        typer.echo(f"{word}: {note.where}: {note.reason}", err=True)
     name = place.name or found.name
     try:
         check_alias(name)

@@ -158,6 +158,22 @@ def test_what_is_not_known_has_no_effect_and_is_told() -> None:
     assert found.notes["vendor.thing"] == "is not known"
 
 
+def test_what_only_confluents_own_parts_read_has_no_effect_and_is_told() -> None:
+    watching = "io.confluent.monitoring.clients.interceptor.MonitoringConsumerInterceptor"
+    more = {
+        "src.kafka.timestamps.topic.replication.factor": "1",
+        "src.consumer.interceptor.classes": watching,
+        "src.consumer.confluent.monitoring.interceptor.bootstrap.servers": "metrics:9092",
+        "consumer.override.bootstrap.servers": "source:9092",
+    }
+    found = translate("connect-test", {**EMR, **more})
+    assert (found.problems, found.source) == ((), translate("connect-test", EMR).source)
+    assert more.keys() <= found.notes.keys()
+    # One that could change records is for the config to refuse.
+    own = {**more, "src.consumer.interceptor.classes": f"{watching},com.acme.Mine"}
+    assert "interceptor.classes" in translate("connect-test", {**EMR, **own}).source["consumer"]
+
+
 def test_of_two_words_for_one_thing_the_first_counts() -> None:
     found = translate("connect-test", with_config(source__cluster__bootstrap__servers="b:1"))
     assert found.source["bootstrap_servers"] == "source:9092"

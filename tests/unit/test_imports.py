@@ -547,6 +547,88 @@ def test_options_of_the_executable_win_over_its_files(files: Files) -> None:
     assert "--group" in found.stored[0].refused
 
 
+REPLICATOR = {
+    "connector.class": "io.confluent.connect.replicator.ReplicatorSourceConnector",
+    "key.converter": "io.confluent.connect.replicator.util.ByteArrayConverter",
+    "value.converter": "io.confluent.connect.replicator.util.ByteArrayConverter",
+    "header.converter": "io.confluent.connect.replicator.util.ByteArrayConverter",
+    "src.kafka.bootstrap.servers": "dc1:9092",
+    "src.kafka.timestamps.topic.replication.factor": "1",
+    "src.kafka.timestamps.producer.interceptor.classes": "io.confluent.monitoring.clients.X",
+    "src.consumer.group.id": "replicator-dc1-to-dc2",
+    "src.consumer.interceptor.classes": "io.confluent.monitoring.clients.interceptor.Y",
+    "src.consumer.confluent.monitoring.interceptor.bootstrap.servers": "metrics:9092",
+    "src.consumer.confluent.monitoring.interceptor.sasl.jaas.config": 'x required password="p";',
+    "src.zookeeper.session.timeout.ms": "6000",
+    "consumer.override.bootstrap.servers": "dc1:9092",
+    "dest.kafka.bootstrap.servers": "dc2:9092",
+    "dest.kafka.replication.factor": "3",
+    "dest.topic.replication.factor": "2",
+    "fetch.offset.expiry.ms": "600000",
+    "offset.translator.tasks.max": "0",
+    "provenance.header.enable": "true",
+    "provenance.header.filter.overrides": "dc2,_schemas,-",
+    "schema.registry.topic": "_schemas",
+    "topic.config.sync.interval.ms": "120000",
+    "topic.regex": ".*",
+    "topic.timestamp.type": "CreateTime",
+    "confluent.topic.replication.factor": "1",
+}
+TAKEN_OVER = ("connector.class", "dest.topic.replication.factor", "src.kafka.bootstrap.servers")
+"""With the address of the hub and converters, which have no notes."""
+
+
+def test_every_setting_of_confluents_replicator_is_taken_over_or_named(files: Files) -> None:
+    posted = {"name": "dc1", "config": REPLICATOR}
+    worker = files.write(
+        "connect-distributed.properties",
+        "bootstrap.servers=dc2:9092\noffset.storage.topic=o\nproducer.linger.ms=5\n"
+        "producer.interceptor.classes=io.confluent.monitoring.clients.interceptor.Z\n"
+        "producer.confluent.monitoring.interceptor.bootstrap.servers=metrics:9092\n",
+    )
+    for more in ((), (worker,)):
+        (found,) = files.of("replicator.json", posted, *more)
+        config, noted = loaded(found), reasons(found)
+        source = config.sources["dc1"]
+        assert (source.bootstrap_servers, source.kafka, source.consumer) == ("dc1:9092", {}, {})
+        assert (config.hub.bootstrap_servers, config.hub.kafka) == ("dc2:9092", {})
+        assert config.hub.producer == ({"linger.ms": "5"} if more else {})
+        assert config.topics.replication_factor == 2
+        assert not found.secrets
+        assert not decisions(found)
+        silent = {it for it in REPLICATOR if it not in noted and "converter" not in it}
+        assert silent == {*TAKEN_OVER, "dest.kafka.bootstrap.servers"}
+        assert not [key for key, reason in noted.items() if reason.startswith("is not known")]
+        assert "_schemas" in noted["topic.regex"]
+        assert found.stored[0].group == "replicator-dc1-to-dc2"
+
+
+def test_the_file_of_a_replication_may_name_the_addresses(files: Files) -> None:
+    def of(replication: str, producer: str) -> Finished:
+        (found,) = finished(
+            ImportRequest(
+                consumers=[files.write("eu-consumer.properties", "client.id=x\n")],
+                producer=files.write("producer.properties", producer),
+                replication=files.write("replication.properties", replication),
+                cluster_id="replicator",
+            ),
+            Secrets.ENV,
+        )
+        return found
+
+    source = "topic.whitelist=a\nsrc.kafka.bootstrap.servers=a:1\n"
+    both = f"{source}dest.kafka.bootstrap.servers=b:1\n"
+    found = of(both, "linger.ms=5\n")
+    assert loaded(found).sources["eu"].bootstrap_servers == "a:1"
+    assert loaded(found).hub.bootstrap_servers == "b:1"
+    assert not decisions(found)
+    found = of(both, "bootstrap.servers=c:1\n")
+    assert loaded(found).hub.bootstrap_servers == "c:1"
+    assert decisions(found) == {"dest.kafka.bootstrap.servers"}
+    with pytest.raises(ConfigError, match=r"in the file of --producer\.config"):
+        of(source, "linger.ms=5\n")
+
+
 def test_secrets_become_variables_and_are_told(files: Files) -> None:
     found = files.of("mm2.properties", MM2)[0]
     assert "top-secret" not in found.text
@@ -909,6 +991,50 @@ def test_a_note_says_what_is_true(files: Files, key: str, words: str) -> None:
         assert words in reasons(found)[key]
     else:
         assert key not in reasons(found)
+
+
+@pytest.mark.parametrize(
+    ("lines", "key", "winner"),
+    [
+        ("topics = a\nA->B.topics = b", "topics", "A->B.topics"),
+        ("tasks.max = 2\nA->B.tasks.max = 3", "tasks.max", "A->B.tasks.max"),
+        (
+            "security.protocol = SSL\n"
+            "A.security.protocol = PLAINTEXT\nB.security.protocol = PLAINTEXT",
+            "security.protocol",
+            "B.security.protocol",
+        ),
+        (
+            "B.producer.linger.ms = 1\nA->B.producer.override.linger.ms = 2",
+            "B.producer.linger.ms",
+            "A->B.producer.override.linger.ms",
+        ),
+        (
+            "offset.storage.topic = x\nB.offset.storage.topic = y",
+            "B.offset.storage.topic",
+            "offset.storage.topic",
+        ),
+    ],
+)
+def test_a_setting_that_another_one_overrides_says_which(
+    files: Files, lines: str, key: str, winner: str
+) -> None:
+    found, _ = only(files, f"{lines}\n")
+    assert reasons(found)[key] == f"{winner} is given, which counts"
+
+
+def test_what_only_creates_topics_is_named(files: Files) -> None:
+    found, config = only(files, "B.admin.request.timeout.ms = 5000\n")
+    assert "admin client's alone" in reasons(found)["B.admin.request.timeout.ms"]
+    assert config.hub.producer == {}
+
+
+def test_topics_of_programs_that_mirror_maker_1_took_are_noted(files: Files) -> None:
+    found = files.mm1({"whitelist": ".*"})
+    (note,) = [it for it in found.notes if it.where.key == "--whitelist"]
+    assert note.taken
+    assert "_schemas" in note.reason
+    assert "--whitelist" not in reasons(files.mm1({"whitelist": "orders"}))
 
 
 def test_what_is_taken_over_is_not_among_what_is_not(files: Files) -> None:

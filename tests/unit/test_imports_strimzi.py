@@ -110,6 +110,7 @@ def test_a_mirror_maker_2_of_strimzi_is_a_config(tmp_path: Path, form: str) -> N
         "EU_SASL_JAAS_PASSWORD": "secret eu-user, key pw",
         "EU_SSL_TRUSTSTORE_CERTIFICATES": "secret eu-ca/ca.crt",
     }
+    assert any(it.reason.startswith("see heartbeats, which") for it in found.notes)
     # The version is known, so nothing is left to decide.
     assert not [it for it in found.notes if it.decide]
     (stored,) = found.stored

@@ -22,7 +22,7 @@ def take_client(draft: Sketch, settings: Settings, at: Path, part: Part) -> None
             continue
         if key == "auto.offset.reset":
             _take_reset(draft, at, value, where)
-        elif reason := _reason_without(name):
+        elif reason := words.reason_without(name, value):
             draft.note(where, reason)
         elif name.startswith(words.CONNECTION):
             draft.put((*at, "kafka", name), value, where)
@@ -50,10 +50,3 @@ def _take_reset(draft: Sketch, at: Path, value: str, where: Where) -> None:
     else:
         reason = f"'{value}' is neither earliest nor latest; see sources.<alias>.on_gap"
         draft.note(where, reason, decide=True)
-
-
-def _reason_without(name: str) -> str:
-    if name in words.WITHOUT:
-        return words.WITHOUT[name]
-    begins = (it for it in words.WITHOUT_BEGIN if name.startswith(it))
-    return words.WITHOUT_BEGIN.get(next(begins, ""), "")

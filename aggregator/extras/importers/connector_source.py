@@ -3,7 +3,7 @@
 What the keys of a connector mean is in `aggregator.features.connectors`, as for one posted by REST.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,6 +93,8 @@ def take_connector(draft: Sketch, flow: CopiedFlow) -> None:
         draft.put(("sources", flow.alias, *path), value, flow.where(found.key_of(".".join(path))))
     if flow.mirrors:
         _say_defaults(draft, flow, found.source)
+    elif flow.kind != words.OWN_CLASS and "topics" in found.source:
+        say_of_programs(draft, flow.where(found.key_of("topics.include")), found.source["topics"])
 
 
 def tidy_names(draft: Sketch) -> None:
@@ -306,22 +308,37 @@ def _say_defaults(draft: Sketch, flow: CopiedFlow, source: Mapping[str, Any]) ->
         )
         draft.note(flow.where(BEATS_COPIED), reason, taken=True)
     topics = source.get("topics")
-    if topics is None or not topics["include"]:
-        return
+    if topics is not None:
+        dotted = flow.config.get(words.SEPARATOR, ".").strip() == "."
+        candidates = OF_PROGRAMS if dotted else (*OF_PROGRAMS, *OF_ANOTHER_SEPARATOR)
+        say_of_programs(draft, flow.where("topics"), topics, candidates, any_regex=True)
+
+
+def say_of_programs(
+    draft: Sketch,
+    where: Where,
+    topics: Mapping[str, Any],
+    candidates: Sequence[str] = OF_PROGRAMS,
+    *,
+    any_regex: bool = False,
+) -> None:
+    """Say of topics of programs that they match there, and here only where include names them.
+
+    If one of the `candidates` does, or with `any_regex` where any may.
+    """
+    include = topics["include"]
     try:
-        selection = Selection(tuple(topics["include"]), tuple(topics.get("exclude", ())))
+        selection = Selection(tuple(patterns(include)), tuple(patterns(topics.get("exclude", ()))))
     except ConfigError:
         return
-    dotted = flow.config.get(words.SEPARATOR, ".").strip() == "."
-    candidates = OF_PROGRAMS if dotted else (*OF_PROGRAMS, *OF_ANOTHER_SEPARATOR)
     missing = [it for it in candidates if _is_left_to_its_program(selection, it)]
-    if missing or any(not is_name(it) for it in topics["include"]):
+    if missing or (any_regex and any(not is_name(it) for it in include)):
         examples = f", such as {', '.join(missing)}," if missing else ""
         reason = (
             f"topics of programs{examples} are taken there if they match, and here only where "
             "include names them one by one: see docs/topics.md"
         )
-        draft.note(flow.where("topics"), reason, taken=True)
+        draft.note(where, reason, taken=True)
 
 
 def _is_left_to_its_program(selection: Selection, topic: str) -> bool:

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from aggregator.config.kafka_names import READERS
 from aggregator.extras.importers.configs import Sketch, Where, alias_of, plain_address
-from aggregator.extras.importers.mirror_maker_1_keys import CONNECTION, WITHOUT
+from aggregator.extras.importers.mirror_maker_1_keys import CONNECTION, NO_CLIENTS, reason_without
 from aggregator.features.connectors.mirror_maker_source import (
     ADDRESS,
+    OF_ADMIN,
     TARGET_ALIAS,
     is_of_cluster,
     shown,
@@ -133,13 +135,17 @@ def take_clients(draft: Sketch, alias: str, producer: Client, admin: Client) -> 
     for name, (value, where) in producer.items():
         if name == ADDRESS or where is None:
             continue
-        if name in WITHOUT:
-            draft.note(where, WITHOUT[name])
+        if reason := reason_without(name, value):
+            draft.note(where, reason)
             continue
         part = "kafka" if name.startswith(CONNECTION) else "producer"
         draft.share(("hub", part, name), alias, value, where)
     for name, (value, where) in admin.items():
-        if where is None or not is_of_cluster(name):
+        if where is None:
+            continue
+        if not is_of_cluster(name):
+            if reason := _reason_of_admin(name):
+                draft.note(where, reason)
             continue
         written = producer.get(name, ("", None))[0]
         same = written.strip() == value.strip()
@@ -151,6 +157,13 @@ def take_clients(draft: Sketch, alias: str, producer: Client, admin: Client) -> 
                 f"{shown(name, written) or 'nothing'}; here both go with the latter"
             )
             draft.note(where, reason, decide=True)
+
+
+def _reason_of_admin(name: str) -> str:
+    """Why a setting of what creates topics has no place here; "" when it is none of a client."""
+    if "admin" in READERS.get(name, frozenset()):
+        return OF_ADMIN
+    return NO_CLIENTS.get(name, "")
 
 
 def without_hub(config: Mapping[str, str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from aggregator.extras.importers.configs import (
     is_true,
     seconds_of,
 )
+from aggregator.extras.importers.connector_source import say_of_programs
 from aggregator.model.errors import ConfigError, Problem
 
 TOOL = "MirrorMaker 1"
@@ -101,6 +102,8 @@ def _take_source(draft: Sketch, call: MirrorMaker1, consumer: Settings, alias: s
         elif alias == next(iter(draft.tree.get("sources", {alias: 0}))):
             reason, hint = "no topic is named", 'give --whitelist REGEX, or --include; ".*" is all'
             draft.problems.append(Problem("--whitelist", reason, hint))
+    topics = draft.tree["sources"][alias]["topics"]
+    say_of_programs(draft, draft.came[(*at, "topics", "include")], topics)
     if "auto.offset.reset" not in consumer.values:
         # So it was there, and with `earliest` all of the past would be copied once more.
         draft.put((*at, "start"), "latest", consumer.where("auto.offset.reset"))

@@ -6,6 +6,8 @@ Those of MirrorMaker 2 and the replicators are the keys of their connectors:
 
 from collections.abc import Mapping
 
+from aggregator.features.connectors.config_keys import of_confluent
+
 NO_ZOOKEEPER = "no ZooKeeper is asked: the brokers know all"
 NO_GROUP = "no consumer group is used, so nothing is rebalanced"
 NOTHING_DROPPED = "nothing is dropped here: who reads waits for who writes"
@@ -30,7 +32,13 @@ OLD_ADDRESS = ("metadata.broker.list", "broker.list")
 
 OLD_RESET: Mapping[str, str] = {"smallest": "earliest", "largest": "latest"}
 
+NO_CLIENTS: Mapping[str, str] = {
+    "replication.factor": "is no setting of a client: see topics.replication_factor",
+}
+"""What stands among the settings of a cluster, as behind `dest.kafka.`, and no client reads."""
+
 WITHOUT: Mapping[str, str] = {
+    **NO_CLIENTS,
     "acks": "it is always all: what one broker alone has may be lost",
     "auto.commit.enable": "positions are in the checkpoint",
     "auto.commit.interval.ms": "see stream.checkpoint_interval",
@@ -76,6 +84,15 @@ WITHOUT: Mapping[str, str] = {
 """Settings of clients that have no place here."""
 WITHOUT_BEGIN: Mapping[str, str] = {"zookeeper.": NO_ZOOKEEPER, "zk.": NO_ZOOKEEPER}
 """The same for what begins so."""
+
+
+def reason_without(name: str, value: str) -> str:
+    """Why a setting of a client has no place here; "" when it has one."""
+    if name in WITHOUT:
+        return WITHOUT[name]
+    begins = next((it for it in WITHOUT_BEGIN if name.startswith(it)), "")
+    return WITHOUT_BEGIN.get(begins, "") or of_confluent(name, value)
+
 
 CONNECTION = ("ssl.", "sasl.", "security.", "client.dns.lookup")
 """What begins so is for every client of a cluster, not for consumers or producers alone."""

@@ -115,6 +115,7 @@ class _Reading:
         self._settings, self._values, self._version = settings, settings.values, version
         self._clusters = list(dict.fromkeys(listed(self._values.get("clusters", ""))))
         self._used = {"clusters"}
+        self._overridden: dict[str, str] = {}
         self._noted: dict[str, str] = {}
         self._draft: Sketch | None = None
         self._pairs = [it for it in self._all_pairs() if self._is_enabled(it)]
@@ -143,6 +144,12 @@ class _Reading:
         beats = self._values.get(own + HEARTBEATS, self._values.get(HEARTBEATS, "true"))
         return is_true(self._values.get("enabled", "")) and is_true(beats)
 
+    def _put(self, found: Said, name: str, said: tuple[str, str]) -> None:
+        """Put a setting, perhaps over one that has no effect on this flow then."""
+        if name in found:
+            self._overridden[found[name][1]] = said[1]
+        found[name] = said
+
     def _of_cluster(self, cluster: str) -> Said:
         """The settings of a cluster by their names without its own."""
         head = f"{cluster}."
@@ -156,6 +163,8 @@ class _Reading:
                 found.setdefault(kind + name, found[name])
         for key, value in self._values.items():
             if is_of_cluster(key):
+                if key in found:
+                    self._overridden[key] = found[key][1]
                 for kind in ("producer.", "consumer.", "admin.", ""):
                     found.setdefault(kind + key, (value, key))
         return found
@@ -169,7 +178,7 @@ class _Reading:
         for end, cluster in (("source", pair.source), ("target", pair.target)):
             for name, said in self._of_cluster(cluster).items():
                 head = f"{end}." if OF_CLIENTS.fullmatch(name) else f"{end}.cluster."
-                found[head + name] = said
+                self._put(found, head + name, said)
         found.setdefault("name", (CONNECTOR, "clusters"))
         found.setdefault("connector.class", (words.MIRROR_CLASS, "clusters"))
         found.setdefault("source.cluster.alias", (pair.source, "clusters"))
@@ -177,17 +186,17 @@ class _Reading:
         head = f"{pair.source}->{pair.target}."
         for key, value in self._values.items():
             if key.startswith(head):
-                found[key.removeprefix(head)] = (value, key)
+                self._put(found, key.removeprefix(head), (value, key))
         return found
 
     def _worker(self, pair: _Pair) -> Said:
         found = self._of_cluster(pair.target)
         for key, value in self._values.items():
             if key.startswith(OF_WORKERS):
-                found[key] = (value, key)
+                self._put(found, key, (value, key))
         for name, said in pair.connector.items():
             if name.startswith(OVERRIDE):
-                found["producer." + name.removeprefix(OVERRIDE)] = said
+                self._put(found, "producer." + name.removeprefix(OVERRIDE), said)
         return found
 
     def _take_pair(self, hubs: HubsOfFlows, named: tuple[str, str]) -> None:
@@ -282,6 +291,8 @@ class _Reading:
                 draft.note(self._settings.where(key), self._reason(key, flows))
 
     def _reason(self, key: str, flows: tuple[str, ...]) -> str:
+        if key in self._overridden:
+            return f"{self._overridden[key]} is given, which counts"
         cluster = max(
             (it for it in self._clusters if key.startswith(f"{it}.")), key=len, default=""
         )

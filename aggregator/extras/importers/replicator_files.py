@@ -20,13 +20,21 @@ from aggregator.extras.importers.connector_source import (
     take_connector,
     tidy_names,
 )
-from aggregator.extras.importers.hub_drafts import HUB_CLIENTS, Client, take_clients, without_hub
+from aggregator.extras.importers.hub_drafts import (
+    HUB_CLIENTS,
+    Client,
+    brokers_of,
+    take_clients,
+    without_hub,
+)
 from aggregator.extras.importers.shared_values import settle
 from aggregator.features.connectors.mirror_maker_source import ADDRESS
 from aggregator.model.errors import ConfigError, Problem
 
 EXECUTABLE = "replicator"
 CONFLUENT = "io.confluent.connect.replicator.ReplicatorSourceConnector"
+SOURCE, HUB = f"src.kafka.{ADDRESS}", f"dest.kafka.{ADDRESS}"
+"""Where the file of a replication may say the addresses."""
 OPTIONS: Mapping[str, str] = {
     "whitelist": "topic.whitelist",
     "blacklist": "topic.blacklist",
@@ -84,23 +92,27 @@ def import_executable(call: Executable) -> Imported:
             draft.note(where, ALONE[name])
         else:
             add(OPTIONS.get(name, name), value, where)
-    placed = [(it, address_of(it)[0]) for it in [call.consumer] if it is not None]
+    where_of, said = _where_of(places), config.get(SOURCE, "")
+    placed = [(it, address_of(it)[0] or said) for it in [call.consumer] if it is not None]
     alias = next(iter(aliases_of([call.alias], placed, call.known)), "origin")
     if call.consumer is not None:
-        _take_address(draft, call.consumer, ("sources", alias))
+        address = _address(draft, call.consumer, said, where_of(SOURCE))
+        config[SOURCE], places[SOURCE] = address
+        if address[0]:
+            draft.put(("sources", alias, "bootstrap_servers"), *address)
         take_client(draft, call.consumer, ("sources", alias), "consumer")
-        config["src.kafka.bootstrap.servers"] = address_of(call.consumer)[0]
-        places["src.kafka.bootstrap.servers"] = call.consumer.where("bootstrap.servers")
     if call.producer is not None:
-        _take_address(draft, call.producer, ("hub",))
+        address = _address(draft, call.producer, config.get(HUB, ""), where_of(HUB))
+        if address[0]:
+            draft.put(("hub", "bootstrap_servers"), *address)
         take_client(draft, call.producer, ("hub",), "producer")
     of_hub: Client = {}
     for key, value in config.items():
         for prefix in HUB_CLIENTS:
             if key.startswith(prefix) and key != f"{prefix}{ADDRESS}":
-                of_hub[key.removeprefix(prefix)] = (value, _where_of(places)(key))
+                of_hub[key.removeprefix(prefix)] = (value, where_of(key))
     take_clients(draft, alias, of_hub, {})
-    take_connector(draft, CopiedFlow(alias, without_hub(config), _where_of(places)))
+    take_connector(draft, CopiedFlow(alias, without_hub(config), where_of))
     settle(draft)
     draft.stored.append(committed(alias, call.group or config.get(GROUPS_COMMITTED, "")))
     _check_hub(draft)
@@ -119,16 +131,29 @@ def committed(alias: str, group: str) -> Stored:
     return Stored(alias, refused=refused)
 
 
-def _take_address(draft: Sketch, settings: Settings, at: tuple[str, ...]) -> None:
-    address, where = address_of(settings)
-    if address:
-        draft.put((*at, "bootstrap_servers"), address, where)
+def _address(draft: Sketch, client: Settings, said: str, where: Where) -> tuple[str, Where]:
+    """The address of a cluster, from the file of its client, or else as the replication says it.
+
+    Where these are two clusters, one has to be decided on.
+    """
+    address, found = address_of(client)
+    if not said.strip():
+        return address, found
+    if not address:
+        return said.strip(), where
+    if not brokers_of(said) & brokers_of(address):
+        reason = (
+            f"is {said.strip()}, and {found} is {address}: the latter counts here; if both are one "
+            "cluster, all is well"
+        )
+        draft.note(where, reason, decide=True)
+    return address, found
 
 
 def _check_hub(draft: Sketch) -> None:
     if "bootstrap_servers" not in draft.tree.get("hub", {}):
         reason = "the address of the hub is in none of these files"
-        hint = "give --hub HOST:PORT, or the properties of the worker as another file"
+        hint = "give it as bootstrap.servers in the file of --producer.config"
         draft.problems.append(Problem("hub.bootstrap_servers", reason, hint))
     if draft.problems:
         raise ConfigError(draft.problems)

@@ -112,6 +112,7 @@ def _of_mirror_maker(file: str, resource: Mapping[str, Any]) -> Iterator[Posted]
         for key, kind in (
             ("sourceConnector", "MirrorSourceConnector"),
             ("checkpointConnector", "MirrorCheckpointConnector"),
+            ("heartbeatConnector", "MirrorHeartbeatConnector"),
         ):
             connector = mirror.get(key)
             if not isinstance(connector, dict):

@@ -66,8 +66,35 @@ REFUSED: Mapping[str, str] = {
 
 HUB = "the hub is that of the aggregation's config"
 GROUPS = "see sources.<alias>.groups, which keeps consumer groups up at the hub"
+MONITORING = "what is copied is seen on the dashboard and on /metrics"
+MONITORS = "io.confluent.monitoring."
+"""Interceptors of this package count records, and change none."""
+OF_CONFLUENT: Mapping[str, str] = {
+    "confluent.monitoring.": MONITORING,
+    "timestamps.": GROUPS,
+}
+"""What begins so is a setting of Confluent's monitoring, or of its translation of groups' offsets.
+
+They stand among those of its clients, which know none of them.
+"""
+
+
+def of_confluent(name: str, value: str) -> str:
+    """Why a setting of a client that is only Confluent's has no effect; "" for any other."""
+    if name == "interceptor.classes":
+        classes = [it.strip() for it in value.split(",") if it.strip()]
+        watch_only = bool(classes) and all(it.startswith(MONITORS) for it in classes)
+        return MONITORING if watch_only else ""
+    begins = next((it for it in OF_CONFLUENT if name.startswith(it)), "")
+    return OF_CONFLUENT.get(begins, "")
+
+
 NO_EFFECT: Mapping[str, str] = {
     "src.zookeeper.connect": "no ZooKeeper is asked: the brokers know all",
+    "src.zookeeper.session.": "no ZooKeeper is asked: the brokers know all",
+    "fetch.offset.": GROUPS,
+    "provenance.header.filter.": "records that come back are known by their origin: see "
+    "hub.known_as",
     "dest.": HUB,
     "target.": HUB,
     "producer.": "the producer is that of the hub: see hub.producer",
@@ -131,7 +158,8 @@ NO_EFFECT: Mapping[str, str] = {
     "transaction.": "each record arrives once without transactions",
     "confluent.": "no licence is needed",
     "provenance.header.enable": "the origin is always in the headers",
-    "schema.": "schemas are copied as bytes",
+    "schema.": "records keep the ids of their schemas; topics.schemas: translate registers the "
+    "schemas at the hub's registry",
     "max.poll.": "see the settings of the consumer: src.consumer.max.poll.records",
 }
 """Words without effect, or what they begin with; and where the matter is decided."""

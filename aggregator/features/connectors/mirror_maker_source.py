@@ -37,6 +37,7 @@ TARGET = "target"
 """The alias of the target when none is given."""
 RESET = "auto.offset.reset"
 ADDRESS = "bootstrap.servers"
+OF_ADMIN = "is the admin client's alone; see supervision.connect_timeout"
 
 DEFAULT_POLICY = "DefaultReplicationPolicy"
 IDENTITY_POLICIES = ("IdentityReplicationPolicy", "CustomMM2ReplicationPolicy")
@@ -293,7 +294,7 @@ class _Reading:
                     "cluster have what the consumer has"
                 )
             elif not is_of_cluster(name):
-                into.notes[key] = "is the admin client's alone; see supervision.connect_timeout"
+                into.notes[key] = OF_ADMIN
             into.used.add(key)
 
     def _of_client(self, kind: str) -> tuple[dict[str, str], dict[str, str]]:

@@ -19,7 +19,7 @@ from aggregator.config.overlay import read_value
 from aggregator.config.schema import SourceConfig
 from aggregator.config.schemas import SchemasConfig
 from aggregator.features.connectors import config_keys as words
-from aggregator.features.connectors.mirror_maker_source import Mirrored, Version, mirrored
+from aggregator.features.connectors.mirror_maker_source import ADDRESS, Mirrored, Version, mirrored
 from aggregator.model.errors import Problem
 
 REFERENCE = re.compile(r"\$\{[^}]*\}")
@@ -185,8 +185,8 @@ class _Reading:
             self.source["start"] = found.start
         for part, settings in (("kafka", found.kafka), ("consumer", found.consumer)):
             for name, value in settings.items():
-                if name in WITHOUT:
-                    self.notes[found.keys[f"{part}.{name}"]] = WITHOUT[name]
+                if reason := _reason_without(name, value):
+                    self.notes[found.keys[f"{part}.{name}"]] = reason
                 else:
                     self.source.setdefault(part, {})[name] = value
         self.keys |= found.keys
@@ -259,8 +259,11 @@ class _Reading:
                 if name == words.OFFSET_RESET:
                     self.source.setdefault("start", value.strip())
                     self.keys.setdefault("start", key)
-                elif name in WITHOUT:
-                    self.notes[key] = WITHOUT[name]
+                elif reason := _reason_without(name, value):
+                    self.notes[key] = reason
+                elif name == ADDRESS:
+                    # Connectors have one of their own for consumers; a source has one for all.
+                    self.notes[key] = f"{self.keys.get('bootstrap_servers', ADDRESS)} is given"
                 else:
                     settings[name] = value
                     self.keys[f"{part}.{name}"] = key
@@ -323,6 +326,11 @@ KNOWN = (
     *words.CONVERTERS,
     *(words.RENAME, words.TASKS, words.POLICY, words.SEPARATOR, words.ALIAS, "connector.class"),
 )
+
+
+def _reason_without(name: str, value: str) -> str:
+    """Why a setting of a client has no place here; "" when it has one."""
+    return WITHOUT.get(name, "") or words.of_confluent(name, value)
 
 
 def class_of(given: str) -> str | None:
