@@ -170,6 +170,14 @@ def test_events_are_in_the_table_as_they_were_handed_over(tmp_path: Path) -> Non
     assert _read(table, LIFE, since) == {given[1]}
 
 
+def test_the_newest_life_counts_whatever_the_clocks_said(tmp_path: Path) -> None:
+    table, since = DedupTable(StateStore(str(tmp_path))), datetime.fromtimestamp(0, UTC)
+    table.append(RULE, LIFE, b"", [7], NOW_MS + 60_000)
+    later = TopicLife(LIFE.number + 1, LIFE.topic_id)
+    table.append(RULE, later, b"", (), NOW_MS)
+    assert table.mark(RULE, since) == EventsMark(later)
+
+
 def test_a_table_of_an_earlier_version_holds_the_first_life_and_gets_the_columns(
     tmp_path: Path,
 ) -> None:
