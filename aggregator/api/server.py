@@ -7,6 +7,7 @@ process that copies records, which needs files of its own.
 import asyncio
 import socket
 import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,6 +22,9 @@ from aggregator.config.api import TlsConfig
 from aggregator.model.errors import AggregatorError, ConfigError, Problem
 
 MOST_LINES = 256
+GONE_SECONDS = 60.0
+"""A connection whose other end takes nothing for this long is ended: one whose machine has vanished
+would else have its place for a quarter of an hour."""
 QUIET_SECONDS = 10.0
 """Within these a request has to have come whole, but for its body."""
 
@@ -185,6 +189,10 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         # Else the port of an aggregator that has just ended could not be had for a minute.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform == "linux":
+            # Connections have it from here. Streams send something at least every 15 seconds.
+            milliseconds = round(GONE_SECONDS * 1000)
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         listening.bind((host, port))
         listening.listen(BACKLOG)
     except OSError as error:

@@ -38,8 +38,12 @@ def history(
     source: Text = None,
     topic: Text = None,
     step: Annotated[str, Query(description="join minutes to spans: 5m, 1h")] = "0s",
+    total: Annotated[bool, Query(description="all sources as one, a row for each span")] = False,
 ) -> HistoryReport:
-    """Figures of the sources, and with `topic` of one topic, by the minute."""
+    """Figures of the sources, and with `topic` of one topic, by the minute; or with `total` sums.
+
+    Of `total` how far behind, and each percentile, is that of the slowest source.
+    """
     try:
         step_seconds = float(parse_duration(step))
     except ValueError as error:
@@ -48,7 +52,13 @@ def history(
         raise CallerError(400, f"step is shorter than {LEAST_STEP_SECONDS:g} s")
     begin, end = moment(since), moment(until)
     return read_history(
-        here.control.config, begin, end, source=source, topic=topic, step_seconds=step_seconds
+        here.control.config,
+        begin,
+        end,
+        source=source,
+        topic=topic,
+        step_seconds=step_seconds,
+        total=total,
     )
 
 

@@ -101,6 +101,8 @@ def _overview(visitor: Visitor) -> None:
     for _ in range(4):
         _moves(throughput)
     assert visitor.shift() < LEAST_SHIFT
+    # As far as there is anything: the instance is young.
+    visitor.page.locator(".strip").get_by_text(re.compile(r"^last \d+ (s|min)")).first.wait_for()
     visitor.check("overview")
     table = visitor.page.get_by_role("region", name="Sources; rates")
     # On a screen of usual width nothing of it is out of sight.
@@ -186,7 +188,7 @@ def _gap(
     delete_records(cluster.bootstrap_servers, topic, {0: 60})
     assert ask("PUT", f"{url}/api/sources/eu/resume")[0] == 200
     visitor.go("incidents", "Gaps, quarantine")
-    visitor.until("1 wait for a decision.")
+    visitor.until("1 waits for a decision.")
     assert "50 to 59 were deleted" in visitor.text()
     visitor.check("gap", "light")
     visitor.page.get_by_role("button", name="Accept").click()

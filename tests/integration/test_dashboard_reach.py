@@ -233,6 +233,23 @@ def test_figures_have_units_that_people_read(visitor: Visitor) -> None:
     ]
 
 
+def test_few_many_and_young_are_in_plain_words(visitor: Visitor) -> None:
+    script = """async () => {
+      const { bytes, count, some } = await import("/ui/format.js");
+      const { reachOf } = await import("/ui/strip.js");
+      return [
+        ...[0, 0.01, 0.05, 12.4].map(count), some(1, "partition"), some(3, "partition"),
+        bytes(999_949), bytes(999_960), bytes(999.6),
+        ...[[], [5], [0, 12.4], [0, 59.7], [0, 200], [0, 915]].map(reachOf),
+      ];
+    }"""
+    assert visitor.page.evaluate(script) == [
+        *("0", "< 0.1", "0.1", "12", "1 partition", "3 partitions"),
+        *("999.9 kB", "1.0 MB", "1000 B"),
+        *("", "", "last 12 s", "last 1 min", "last 3 min", "last 15 min"),
+    ]
+
+
 def test_data_that_is_old_is_told_apart_from_nobody_who_answers(visitor: Visitor) -> None:
     # The state that is told is of the first of January, and is told.
     visitor.go("", PAGES[""])
@@ -340,3 +357,156 @@ def test_a_source_of_which_nothing_matches_is_never_shown_as_one_that_runs_well(
         ["state bad", "▲ failed"],
         ["state bad", "▲ failed"],
     ]
+
+
+SHOWN_OF_FLOW = """async () => {
+  const { flow } = await import("/ui/flow.js");
+  const link = { source: "eu", topic: "t", records_per_second: 1, lag: 0, partitions: 1 };
+  const chart = { sources: ["eu"], other_sources: 0, topics: ["t"], other_topics: 0 };
+  const now = { sources: [{ alias: "eu", title: "", state: "RUNNING", topics: 1 }] };
+  const made = flow({ now, chart: { ...chart, links: [{ ...link, not_read: 0 }] } });
+  made.node.id = "tried";
+  document.body.prepend(made.node);
+  window.tried = made;
+}"""
+LATER_IN_FLOW = """() => {
+  const before = document.querySelector("#tried svg");
+  const flows = [{ source: "eu", topic: "t", records_per_second: 700 }];
+  window.tried.update({ flows, sources: [{ alias: "eu", state: "FAILED" }] });
+  const link = document.querySelector("#tried .link");
+  return [
+    before === document.querySelector("#tried svg"),
+    document.querySelector("#tried a").getAttribute("aria-label"),
+    document.querySelector("#tried a .rate").textContent,
+    link.querySelector("title").textContent,
+    [...link.classList].sort().join(" "),
+  ];
+}"""
+
+
+def test_the_flow_has_new_figures_while_someone_points_at_it(visitor: Visitor) -> None:
+    """Nothing of it moves or is replaced then."""
+    page = visitor.page
+    visitor.go("config", PAGES["config"])
+    page.evaluate(SHOWN_OF_FLOW)
+    try:
+        node = page.locator("#tried a").first
+        expect(node).to_have_attribute("aria-label", "eu, running, 1 records per second")
+        node.hover()
+        assert page.evaluate(LATER_IN_FLOW) == [
+            True,
+            "eu, failed, 700 records per second",
+            "failed · 700/s",
+            "eu → t: 700 records/s, lag 0, 1 partition, 0 not read",
+            "bad link lit",
+        ]
+        page.mouse.move(0, 790)
+        assert page.evaluate(LATER_IN_FLOW)[0] is False
+    finally:
+        page.evaluate("() => { window.tried.node.remove(); delete window.tried; }")
+
+
+def test_an_answer_that_takes_long_is_waited_for_with_a_sign(visitor: Visitor) -> None:
+    page, held = visitor.page, list[Route]()
+    visitor.go("topics", PAGES["topics"])
+    sign = page.locator("#loading")
+    expect(sign).to_have_text("")
+    page.route("**/api/config", lambda route: held.append(route))
+    try:
+        page.evaluate("location.hash = '#/config'")
+        expect(sign).to_have_text("Loading.")
+        # What was there before stays for so long.
+        expect(page.get_by_role("heading", name=PAGES["topics"], level=1)).to_be_visible()
+        assert visitor.fits(ZOOMED)
+        held.pop().continue_()
+        page.get_by_role("heading", name=PAGES["config"], level=1).wait_for()
+        expect(sign).to_have_text("")
+    finally:
+        page.unroute("**/api/config")
+        for route in held:
+            route.continue_()
+
+
+def test_warnings_are_seen_among_the_events(visitor: Visitor) -> None:
+    visitor.go("events", PAGES["events"])
+    table = visitor.page.get_by_role("region", name="All of this time, the newest first")
+    expect(table.locator("span.warn")).to_have_text(["WARN", "WARN"])
+    assert visitor.page.evaluate(
+        """async () => {
+          const { kindOfLevel } = await import("/ui/dom.js");
+          return ["TRACE", "DEBUG", "INFO", "WARN", "ERROR"].map(kindOfLevel);
+        }"""
+    ) == [None, None, None, "warn", "bad"]
+
+
+def test_percentiles_of_all_sources_are_named_as_those_of_the_slowest(visitor: Visitor) -> None:
+    title = "From fetch to hub: the slowest source"
+    visitor.go("events", PAGES["events"])
+    caption = visitor.page.locator("figcaption")
+    expect(caption.filter(has_text=title)).to_be_visible()
+    visitor.page.get_by_role("button", name="15 minutes").click()
+    # Those of the last minutes are of all records.
+    visitor.page.get_by_role("button", name="15 minutes", pressed=True).wait_for()
+    expect(caption.filter(has_text=title)).to_have_count(0)
+    visitor.page.get_by_role("button", name="6 hours").click()
+    visitor.page.get_by_role("button", name="6 hours", pressed=True).wait_for()
+
+
+def test_a_line_has_a_hole_where_the_instance_was_down(visitor: Visitor) -> None:
+    visitor.go("topics", PAGES["topics"])
+    script = """async () => {
+      const { columnsOf } = await import("/ui/history.js");
+      const row = (minute, more) => ({
+        at: new Date(minute * 60_000).toISOString(), seconds: 60, lag: minute, ...more,
+      });
+      const lines = [["lag", (it) => it.lag, "lag"]];
+      const rows = [row(1), row(2), row(60), row(61)];
+      const long = [row(20, { seconds: 480 }), row(30, { seconds: 400 })];
+      return [
+        columnsOf(rows, lines, Infinity), columnsOf(rows, lines, 3600 - 40),
+        columnsOf(long, lines, Infinity), columnsOf([], lines, Infinity),
+      ];
+    }"""
+    assert visitor.page.evaluate(script) == [
+        [[60, 120, 121, 3600, 3660], [[1, 2, None, 60, 61]]],
+        [[60, 120, 121], [[1, 2, None]]],
+        [[1200, 1800], [[20, 30]]],
+        [[], [[]]],
+    ]
+
+
+MANY = 20
+
+
+def test_a_topic_of_many_sources_asks_for_each_of_them_once(visitor: Visitor) -> None:
+    page, asked = visitor.page, list[str]()
+    about, look = "**/api/hub/topics/hub.t0", re.compile(r"/look\?")
+    blank = {"source": None, "topic": "t0", "replication_factor": 1, "error": ""}
+
+    def many(route: Route) -> None:
+        asked.append("topic")
+        answer = route.fetch()
+        whole = answer.json()
+        sides = [{**whole["sources"][0], "source": f"m{it}"} for it in range(MANY)]
+        route.fulfill(response=answer, json={**whole, "sources": sides})
+
+    def one(route: Route) -> None:
+        asked.append("look")
+        route.fulfill(json={**blank, "configs": {}, "partitions": [], "records": [], "notes": []})
+
+    visitor.go("topics", PAGES["topics"])
+    # What is known of it from before is forgotten.
+    page.reload()
+    page.route(about, many)
+    page.route(look, one)
+    try:
+        visitor.go("topic/hub.t0", PAGES["topic/hub.t0"])
+        sides = page.get_by_text("As of ")
+        wait_for(lambda: sides.count() == 1 + MANY, "each has been looked at")
+        assert asked.count("look") == 1 + MANY
+        # Not again for each of them.
+        assert asked.count("topic") < MANY / 2
+    finally:
+        page.unroute(about)
+        page.unroute(look)
+        page.reload()

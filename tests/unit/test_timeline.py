@@ -21,7 +21,13 @@ from aggregator.engine.control.commands import Control
 from aggregator.extras.embedded.waiting import wait_until
 from aggregator.features.timeline import recorder as recording
 from aggregator.features.timeline.minutes import history_rows, joined, moment_of
-from aggregator.features.timeline.past_queries import EVENTS, events_log, history_log, within
+from aggregator.features.timeline.past_queries import (
+    EVENTS,
+    events_log,
+    history_log,
+    read_history,
+    within,
+)
 from aggregator.features.timeline.recorder import UNSAVED, Feed, Recorder
 from aggregator.features.timeline.timeline_report import HistoryRow
 from aggregator.model.events import Event
@@ -149,6 +155,41 @@ def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
     found = table.select(within(NOW, NOW + timedelta(hours=1), source="eu"))
     assert found == rows[:2]
     assert table.select(within(NOW, NOW + timedelta(hours=1), topic="payments")) == []
+
+
+def test_all_sources_together_are_a_row_for_each_moment(tmp_path: Path) -> None:
+    config = load_text(YAML.format(path=tmp_path))
+
+    def rows(step_seconds: float = 0.0, topic: str | None = None) -> tuple[HistoryRow, ...]:
+        return read_history(
+            config,
+            NOW,
+            NOW + timedelta(hours=1),
+            topic=topic,
+            step_seconds=step_seconds,
+            total=True,
+        ).rows
+
+    assert rows() == ()
+    history_log(StateStore(str(tmp_path))).append(
+        [
+            row(1, lag=5, lag_bytes=50, age_p99_ms=900, seconds_behind=2.0),
+            row(1, source="us", records=30, lag=7, age_p99_ms=30),
+            row(1, source="us", topic="orders", records=30),
+            row(2, source="us"),
+        ]
+    )
+    first, second = rows()
+    assert (first.source, first.topic, first.state, first.seconds) == ("", None, "", 60.0)
+    assert (first.records, first.bytes, first.lag, first.lag_bytes) == (40, 200, 12, 50)
+    # Of times the longest: there are no percentiles of all of them.
+    assert (first.age_p99_ms, first.age_p50_ms, first.seconds_behind) == (900, None, 2.0)
+    # What nobody knows is not 0.
+    assert (second.at, second.records, second.lag) == (NOW + timedelta(minutes=2), 10, None)
+    (joined_up,) = rows(120)
+    assert (joined_up.records, joined_up.seconds, joined_up.age_p99_ms) == (50, 120.0, 900)
+    (of_topic,) = rows(topic="orders")
+    assert (of_topic.records, of_topic.topic) == (30, "orders")
 
 
 def test_a_first_commit_that_is_under_way_is_no_table_yet(tmp_path: Path) -> None:
@@ -361,6 +402,8 @@ def test_rest_tells_events_kept_or_not_and_history(running: Running, url: str) -
     rows = ask("GET", f"{url}/api/history?since={since}")[1]["rows"]
     assert [(it["source"], it["topic"], it["records"]) for it in rows] == [("s0", None, 0)]
     assert len(ask("GET", f"{url}/api/history?since={since}&topic=t0&step=1h")[1]["rows"]) == 1
+    (whole,) = ask("GET", f"{url}/api/history?since={since}&total=true")[1]["rows"]
+    assert (whole["source"], whole["records"]) == ("", 0)
 
 
 @pytest.mark.parametrize(

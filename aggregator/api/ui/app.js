@@ -7,6 +7,7 @@ import { el, focusNamed, named, setText, state } from "./dom.js";
 import { seconds } from "./format.js";
 import { incidents } from "./incidents.js";
 import * as live from "./live.js";
+import { waiting } from "./loading.js";
 import { overview } from "./overview.js";
 import { forgetPlots } from "./plot.js";
 import { records } from "./records.js";
@@ -15,6 +16,8 @@ import { timeline } from "./timeline.js";
 import { topic, topics } from "./topic.js";
 
 const OLD = 10;
+/** How often a page is asked for at least, in ms, while no live moments come. */
+const UNHEARD = 5000;
 /** In these phases an instance says something new only when that changes. */
 const NOT_BEGUN = ["STANDBY", "STARTING"];
 const main = document.getElementById("main");
@@ -62,7 +65,9 @@ async function draw(arrived) {
   const [page, argument] = place();
   const [make, every] = Object.hasOwn(PAGES, page) ? PAGES[page] : [nowhere, 60_000];
   try {
-    const { at, parts } = await make(argument, redraw);
+    const asked = make(argument, redraw);
+    // What only stays fresh needs no sign.
+    const { at, parts } = await (isArrival || isWhole ? waiting(asked) : asked);
     if (mine !== begun) return;
     if (at) show(at);
     put(
@@ -79,7 +84,8 @@ async function draw(arrived) {
   }
   mark(page);
   if (isArrival) arrive();
-  timer = setTimeout(poll, every);
+  // Where no moment comes by the stream, only an answer shows that the data is fresh.
+  timer = setTimeout(poll, live.isLive() ? every : Math.min(every, UNHEARD));
   return undefined;
 }
 

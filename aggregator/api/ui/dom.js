@@ -80,6 +80,9 @@ const WARN = ["CATCHING_UP", "PAUSED", "HELD", "STANDBY", "STARTING", "STOPPING"
 export const kindOf = (name) =>
   GOOD.includes(name) ? "good" : WARN.includes(name) ? "warn" : "bad";
 
+/** What the level of an event means; null for what is only said. */
+export const kindOfLevel = (level) => ({ WARN: "warn", ERROR: "bad" })[level] ?? null;
+
 export function state(name) {
   return shown(kindOf(name), name.toLowerCase().replace("_", " "));
 }

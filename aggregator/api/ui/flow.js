@@ -1,7 +1,7 @@
 // The flow, drawn: sources on the left, hub topics on the right, and what runs between them.
 
-import { el, kindOf, svg } from "./dom.js";
-import { count } from "./format.js";
+import { el, kindOf, setText, svg } from "./dom.js";
+import { count, some } from "./format.js";
 
 const SIGNS = { good: "●", warn: "◐", bad: "▲", none: "" };
 const GAP = 8;
@@ -108,7 +108,7 @@ function topicNode(view, topic, rate) {
     name: topic,
     rate,
     kind: notRead ? "warn" : "none",
-    word: notRead ? `${count(notRead)} partitions not read` : "",
+    word: notRead ? `${some(notRead, "partition")} not read` : "",
     href: `#/topic/${encodeURIComponent(topic)}`,
   };
 }
@@ -189,7 +189,7 @@ function links(view, { known, left, right, row, x, end }) {
         "title",
         {},
         `${from.name} → ${to.name}: ${count(rate)} records/s, lag ${count(link.lag)}, ` +
-          `${count(link.partitions)} partitions, ${count(link.not_read)} of them not read`,
+          `${some(link.partitions, "partition")}, ${count(link.not_read)} not read`,
       ),
       svg("path", { class: "ribbon", d: path, "stroke-width": thick.toFixed(1) }),
       moves && rate > 0 ? pulse(path, rate / most) : null,
@@ -272,16 +272,49 @@ function box(node, x, { x: room, row }, side) {
   );
 }
 
-/** Draws it again with the newest rates, unless someone points at it or is in it by keyboard. */
+/**
+ * Draws it again with the newest rates. Where someone points at it, or is in it by keyboard,
+ * nothing moves or is replaced: what is there has the new figures.
+ */
 function refresh(place, view) {
   const old = place.firstElementChild;
-  if (!old || place.querySelector("a:hover, .link:hover, a:focus-visible")) return;
+  if (!old) return;
+  const made = drawn(view, place.clientWidth);
+  if (place.querySelector("a:hover, .link:hover, a:focus-visible")) {
+    reword(old, made);
+    return;
+  }
   const focused = place.contains(document.activeElement)
     ? document.activeElement.getAttribute("href")
     : null;
-  place.replaceChildren(drawn(view, place.clientWidth));
+  place.replaceChildren(made);
   if (focused === null) return;
   [...place.querySelectorAll("a")]
     .find((it) => it.getAttribute("href") === focused)
     ?.focus({ preventScroll: true });
+}
+
+const nameOf = (it) => it.getAttribute("href") ?? `${it.dataset.from} → ${it.dataset.to}`;
+
+/** Gives each node and link of a drawing the words and the colors of the same one of another. */
+function reword(old, made) {
+  const others = new Map([...made.querySelectorAll(".node, .link")].map((it) => [nameOf(it), it]));
+  for (const one of old.querySelectorAll(".node, .link")) {
+    const other = others.get(nameOf(one));
+    if (!other) continue;
+    const lights = ["lit", "dim"].filter((it) => one.classList.contains(it));
+    one.setAttribute("class", other.getAttribute("class"));
+    one.classList.add(...lights);
+    const parts = [".sign", ".rate"];
+    // The name of what has the focus would be read aloud each second.
+    if (one !== document.activeElement) {
+      parts.push("title");
+      const label = other.getAttribute("aria-label");
+      if (label) one.setAttribute("aria-label", label);
+    }
+    for (const part of parts) {
+      const [from, to] = [other.querySelector(part), one.querySelector(part)];
+      if (from && to) setText(to, from.textContent);
+    }
+  }
 }

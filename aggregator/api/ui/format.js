@@ -5,9 +5,13 @@ const isUnknown = (value) => value === null || value === undefined;
 
 export function count(value) {
   if (isUnknown(value)) return UNKNOWN;
+  if (value > 0 && value < 0.05) return "< 0.1";
   const digits = Math.abs(value) < 10 ? 1 : 0;
   return value.toLocaleString("en", { maximumFractionDigits: digits });
 }
+
+/** How many there are of something: 1 partition, 3 partitions. */
+export const some = (many, what) => `${count(many)} ${what}${many === 1 ? "" : "s"}`;
 
 const THOUSANDS = [
   ["T", 1e12],
@@ -19,7 +23,8 @@ const THOUSANDS = [
 export function bytes(value) {
   if (isUnknown(value)) return UNKNOWN;
   for (const [unit, size] of THOUSANDS) {
-    if (value >= size) return `${(value / size).toFixed(1)} ${unit}B`;
+    // By what is shown of it: 999,960 bytes are 1.0 MB, not 1000.0 kB.
+    if (value >= size * 0.99995) return `${(value / size).toFixed(1)} ${unit}B`;
   }
   return `${Math.round(value)} B`;
 }

@@ -1,7 +1,7 @@
 // The history of a source: minutes from the tables, and the last ones by the second, in one plot.
 
 import { ask } from "./api.js";
-import { el } from "./dom.js";
+import { el, kindOfLevel } from "./dom.js";
 import { briefly, bytes, count, counted, seconds, short } from "./format.js";
 import { extend, follow, isLive } from "./live.js";
 import { plot } from "./plot.js";
@@ -47,6 +47,8 @@ const PLOTS = [
 ];
 
 const FRESH = 30_000;
+/** Of what happened in the range the newest are shown. */
+export const MOST = 200;
 /** What is known: of which source and range, when it was asked for, its seconds, rows, events. */
 let known = { key: "", at: 0, live: null, rows: [], events: [] };
 /** What was asked for last: an answer to an older question that comes later is not taken. */
@@ -62,38 +64,34 @@ export async function learn(alias) {
   wanted = key;
   const isFresh = known.key === key && Date.now() - known.at < FRESH;
   const of = alias === null ? "" : `&source=${encodeURIComponent(alias)}`;
+  const rowsOf = alias === null ? "&total=true" : of;
   const [live, stored, { events, failing }] = await Promise.all([
     isFresh ? null : ask(`/api/live/history?${of.slice(1)}`),
-    isFresh || step === null ? null : ask(`/api/history?since=${span}s&step=${step}${of}`),
-    ask(`/api/events?since=${span}s&limit=200${of}`),
+    isFresh || step === null ? null : ask(`/api/history?since=${span}s&step=${step}${rowsOf}`),
+    ask(`/api/events?since=${span}s&limit=${MOST}${of}`),
   ]);
   if (wanted !== key) return;
   if (isFresh) {
     Object.assign(known, { events, failing });
     return;
   }
-  const rows = alias === null ? together(stored?.rows ?? []) : (stored?.rows ?? []);
+  const rows = stored?.rows ?? [];
   known = { key, at: Date.now(), live, rows, events, failing };
 }
 
-const SUMS = ["records", "bytes", "lag", "lag_bytes"];
-const WORST = ["seconds_behind", "flight_p50_ms", "flight_p99_ms", "age_p50_ms", "age_p99_ms"];
+/**
+ * Tables have no percentiles of all sources together: each row has those of the slowest source.
+ * Live ones are of all records, so the same line does not show both.
+ */
+const slowest = ([title, lines, say, axis]) =>
+  say === counted
+    ? [`${title}: the slowest source`, lines.map(([name, of]) => [name, of, null]), say, axis]
+    : [title, lines, say, axis];
 
-/** The rows of all sources of each span as one: counts are added up, of times the worst counts. */
-function together(rows) {
-  const spans = new Map();
-  const joined = (one, other, join) =>
-    one === null || other === null ? (one ?? other) : join(one, other);
-  for (const row of rows) {
-    const sum = spans.get(row.at);
-    if (!sum) {
-      spans.set(row.at, { ...row });
-      continue;
-    }
-    for (const name of SUMS) sum[name] = joined(sum[name], row[name], (it, and) => it + and);
-    for (const name of WORST) sum[name] = joined(sum[name], row[name], Math.max);
-  }
-  return [...spans.values()];
+/** The plots of a source, or of all where it is null, as far as the range has what they show. */
+function plotsOf(alias) {
+  if (range[2] === null) return PLOTS.filter(([, lines]) => lines.every(([, , name]) => name));
+  return alias === null ? PLOTS.map(slowest) : PLOTS;
 }
 
 /** The plots, with the choice of a range above them. They follow live moments. */
@@ -110,17 +108,17 @@ export function history(alias, redraw) {
     const why = "A row a minute is kept, and each second in memory; there is none yet.";
     return el("section", {}, head, el("p", { class: "soft" }, why));
   }
-  const made = PLOTS.filter(
-    ([, lines]) => range[2] !== null || lines.every(([, , name]) => name !== null),
-  ).map((it) => onePlot(it, marks));
+  const made = plotsOf(alias).map((it) => onePlot(it, marks));
   const place = el(
     "div",
     { class: "plots" },
     made.map((it) => it.figure),
   );
+  const { key } = known;
   follow(place, (moment) => {
     const found = alias === null ? moment.total : moment.sources.find((it) => it.alias === alias);
-    if (!found || !isLive()) return;
+    // While another page is asked for, what is known may be of that one already.
+    if (!found || !isLive() || known.key !== key) return;
     extend(known.live, Date.parse(moment.at) / 1000, found);
     for (const it of made) it.refresh();
   });
@@ -130,16 +128,17 @@ export function history(alias, redraw) {
 /** Draws a line for each event of these levels into a plot. */
 function marked(drawn, [warning, error]) {
   const colors = {
-    warning: getComputedStyle(warning).color,
-    error: getComputedStyle(error).color,
+    warn: getComputedStyle(warning).color,
+    bad: getComputedStyle(error).color,
   };
   const { ctx, bbox } = drawn;
   ctx.save();
   ctx.lineWidth = devicePixelRatio;
   for (const it of known.events) {
     const x = drawn.valToPos(Date.parse(it.at) / 1000, "x", true);
-    if (!colors[it.level] || x < bbox.left || x > bbox.left + bbox.width) continue;
-    ctx.strokeStyle = colors[it.level];
+    const color = colors[kindOfLevel(it.level)];
+    if (!color || x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.strokeStyle = color;
     ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
     ctx.beginPath();
     ctx.moveTo(x, bbox.top);
@@ -149,14 +148,33 @@ function marked(drawn, [warning, error]) {
   ctx.restore();
 }
 
+/** Where rows are missing for longer, in seconds, a line has a hole: the instance was down. */
+const HOLE = 90;
+
+/** Rows that ended before `first` as moments and columns; with a hole where rows are missing. */
+export function columnsOf(rows, lines, first) {
+  const at = [];
+  const columns = lines.map(() => []);
+  for (const row of rows) {
+    const end = Date.parse(row.at) / 1000;
+    const missing = at.length ? end - row.seconds - at.at(-1) : 0;
+    if (missing > Math.max(HOLE, row.seconds / 2)) {
+      at.push(at.at(-1) + 1);
+      for (const it of columns) it.push(null);
+    }
+    if (end >= first) break;
+    at.push(end);
+    for (const [number, [, of]] of lines.entries()) columns[number].push(of(row));
+  }
+  return [at, columns];
+}
+
 /** The values of a plot: rows of the tables as far as there are no seconds of it. */
 function dataOf(lines) {
   const { live, rows } = known;
   const isLive = lines.every(([, , name]) => name !== null);
   const first = isLive ? (live.times[0] ?? Infinity) : Infinity;
-  const older = rows.filter((row) => Date.parse(row.at) / 1000 < first);
-  const at = older.map((row) => Date.parse(row.at) / 1000);
-  const stored = lines.map(([, of]) => older.map(of));
+  const [at, stored] = columnsOf(rows, lines, first);
   if (!isLive) return [at, stored];
   const columns = lines.map(([, , name]) => live.series[name]);
   // Beside rows of a minute, seconds are joined to minutes as well.

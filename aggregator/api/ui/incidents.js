@@ -18,7 +18,7 @@ export async function incidents(_, redraw) {
         "p",
         {},
         open.length
-          ? `${count(open.length)} wait for a decision.`
+          ? `${count(open.length)} ${open.length === 1 ? "waits" : "wait"} for a decision.`
           : "Nothing waits for a decision.",
       ),
       ...now.failing.map((why) => el("p", { class: "bad" }, why)),

@@ -12,6 +12,14 @@ const clocks = (moments) => {
     return apart >= 86_400 ? text.slice(5, 10) : text.slice(11, apart < 60 ? 19 : 16);
   });
 };
+
+/** A moment in UTC in words, as exactly as a plot of these moments shows it. */
+function clock(moment, moments) {
+  const text = new Date(moment * 1000).toISOString().replace("T", " ");
+  const span = moments.at(-1) - moments[0];
+  return span > 86_400 ? text.slice(5, 16) : text.slice(11, span > 3600 ? 16 : 19);
+}
+
 /** Lines of more points than this are too dense for dashes: their colors distinguish them. */
 const DENSE = 200;
 const DASHES = [[], [6, 3], [2, 3]];
@@ -40,10 +48,11 @@ export function forgetPlots() {
 }
 
 /**
- * A plot of lines, each [name, values]. `say` puts a value into words; `sayShort` on the axis.
+ * A plot of lines, each [name, values]. `say` puts a value into words, `axis` beside the plot.
  * `update(at, values of each line)` draws other values without making it again.
  */
-export function plot(title, at, lines, { say = count, axis = say, height = 170, mark } = {}) {
+export function plot(title, at, lines, look = {}) {
+  const { say = count, axis = say, height = 170, mark, dashed = at.length <= DENSE } = look;
   const place = el("div", { class: "plot", "aria-hidden": "true" });
   place.style.minHeight = `${height}px`;
   const swatches = lines.map((_, number) => el("i", { class: `swatch s${number + 1}` }));
@@ -62,14 +71,15 @@ export function plot(title, at, lines, { say = count, axis = say, height = 170, 
       const text = say(data[line + 1][number]);
       setText(word, text);
     }
-    when.textContent = index === undefined || index === null ? "" : clocks([data[0][number]])[0];
+    when.textContent =
+      index === undefined || index === null ? "" : clock(data[0][number], data[0]);
   };
   describe();
   // Its width is known when it is in the page.
   requestAnimationFrame(() => {
     if (!figure.isConnected) return;
-    const look = {
-      dashed: at.length <= DENSE,
+    const drawn = {
+      dashed,
       swatches,
       names: lines.map(([name]) => name),
       axis,
@@ -77,7 +87,7 @@ export function plot(title, at, lines, { say = count, axis = say, height = 170, 
       mark,
       describe,
     };
-    made = new uPlot(options(figure, place, look), data, place);
+    made = new uPlot(options(figure, place, drawn), data, place);
     shown.push(made);
     places.observe(place);
   });

@@ -1,15 +1,16 @@
 // Records of a topic, at the hub or at a source: the newest, or from an offset or a time on.
 
-import { ask } from "./api.js";
-import { el, table } from "./dom.js";
-import { bytes, readAs, written } from "./format.js";
+import { ask, heard } from "./api.js";
+import { el, moment, table } from "./dom.js";
+import { bytes, readAs, some, written } from "./format.js";
+import { waiting } from "./loading.js";
 
 const MOST = 20;
 
 /** What is looked for, by topic: it stays while other pages are visited. */
 const wishes = new Map();
 /** What was found for it, and which records are compared with their source. */
-let found = { topic: null, look: null, error: null };
+let found = { topic: null, look: null, error: null, at: "" };
 let compared = new Map();
 /** How often was asked: the answer to an older question is not shown below a newer one. */
 let finds = 0;
@@ -25,10 +26,10 @@ export async function records(topic, redraw) {
   const wish = wishOf(topic);
   if (found.topic !== topic) {
     compared = new Map();
-    found = { topic, look: null, error: null };
+    found = { topic, look: null, error: null, at: "" };
     await find(topic, it, wish);
   }
-  const { look, error } = found;
+  const { look, error, at } = found;
   return {
     at: now,
     parts: [
@@ -36,7 +37,7 @@ export async function records(topic, redraw) {
       form(topic, it, wish, redraw),
       error ? el("p", { class: "bad", role: "alert" }, error) : null,
       ...(look?.notes ?? []).map((note) => el("p", { class: "warn" }, note)),
-      look ? list(look, wish, redraw) : null,
+      look ? list(look, wish, at, redraw) : null,
     ],
   };
 }
@@ -53,9 +54,10 @@ async function find(topic, it, wish) {
   let answer;
   try {
     const look = await ask(`/api/topics/${name}/look?${query}`);
-    answer = { topic, look: look.error ? null : look, error: look.error };
+    const at = new Date(Date.now() + heard.ahead).toISOString();
+    answer = { topic, look: look.error ? null : look, error: look.error, at };
   } catch (error) {
-    answer = { topic, look: null, error: error.message };
+    answer = { topic, look: null, error: error.message, at: "" };
   }
   if (mine === finds) found = answer;
 }
@@ -78,7 +80,7 @@ function form(topic, it, wish, redraw) {
     const chosen = Object.fromEntries(new FormData(event.target));
     wishes.set(topic, chosen);
     compared = new Map();
-    await find(topic, it, chosen);
+    await waiting(find(topic, it, chosen));
     redraw(true);
   };
   return el(
@@ -107,7 +109,7 @@ function field(name, label, value) {
   return el("div", {}, el("label", { for: id }, label), input);
 }
 
-function list(look, wish, redraw) {
+function list(look, wish, at, redraw) {
   const shown = look.records.filter((it) => contains(it, wish.only));
   const read = look.records.length;
   if (!shown.length) {
@@ -117,12 +119,13 @@ function list(look, wish, redraw) {
     return el("p", { class: "soft" }, none);
   }
   const side = look.source === null ? "at the hub" : `at ${look.source}`;
-  const many = shown.length < read ? `${shown.length} of ${read}` : `${read}`;
-  const words = `${many} records ${side}`;
+  const all = `${some(read, "record")} ${side}`;
+  const words = shown.length < read ? `${shown.length} of ${all}` : all;
   return el(
     "section",
     { "aria-label": words },
-    el("p", { class: "soft" }, words),
+    // It stays while other pages are visited, so it may be old.
+    el("p", { class: "soft" }, words, ", as of ", moment(at), " UTC"),
     shown.map((it) => card(it, redraw)),
   );
 }
@@ -172,7 +175,7 @@ function placeOf(origin) {
 async function compare(record, { source, topic, partition, offset }, redraw) {
   const asked = new URLSearchParams({ source, partition, offset, records: "1" });
   try {
-    const look = await ask(`/api/topics/${encodeURIComponent(topic)}/look?${asked}`);
+    const look = await waiting(ask(`/api/topics/${encodeURIComponent(topic)}/look?${asked}`));
     const same = look.records.find((it) => String(it.offset) === offset);
     const none = look.error || "The source does not hold it any more.";
     compared.set(record.origin, same ? { record: same } : { none });

@@ -13,7 +13,7 @@ import {
   topicLink,
 } from "./dom.js";
 import { fill, preview, sure } from "./dialog.js";
-import { age, behind, bytes, count, percentiles, seconds } from "./format.js";
+import { age, behind, bytes, count, percentiles, seconds, some } from "./format.js";
 import { heat } from "./heat.js";
 import { history, learn } from "./history.js";
 import { follow, offer } from "./live.js";
@@ -60,7 +60,7 @@ export async function source(alias, redraw) {
       heat(each.rows),
       more(
         key,
-        `Its ${count(it.partitions)} partitions, and what reads each`,
+        `Its ${some(it.partitions, "partition")}, and what reads each`,
         () => partitions(each.rows),
         redraw,
       ),

@@ -1,7 +1,7 @@
-// The strip: throughput, lag and latency of all sources, now in large, with the last 15 minutes.
+// The strip: throughput, lag and latency of all sources, now in large, with the last minutes.
 
 import { el, setText } from "./dom.js";
-import { behind, briefly, bytes, count, counted, percentile, short } from "./format.js";
+import { behind, briefly, bytes, count, counted, percentile, seconds, short } from "./format.js";
 import { follow, history } from "./live.js";
 import { plot } from "./plot.js";
 
@@ -24,7 +24,9 @@ const TILES = [
     title: "Lag",
     large: (it) => [count(it.total.lag), "offsets"],
     small: (it) =>
-      `the slowest partition is ${behind(it.total)} behind${without(it.sources)}`,
+      (it.total.seconds_behind === null
+        ? "how far behind is unknown"
+        : `the slowest partition is ${behind(it.total)} behind`) + without(it.sources),
     lines: [["offsets", "lag"]],
     say: count,
     axis: short,
@@ -46,19 +48,26 @@ export function strip() {
   return el("div", { class: "strip" }, TILES.map(tile));
 }
 
+/** How far back the plots reach: an instance that is young has no 15 minutes to show. */
+export function reachOf(times) {
+  const span = times.length ? times.at(-1) - times[0] : 0;
+  return span ? `last ${seconds(span < 60 ? Math.round(span) : 60 * Math.round(span / 60))}` : "";
+}
+
 function tile({ title, large, small, lines, say, axis }) {
   const value = el("span", { class: "value" });
   const unit = el("span", { class: "unit" });
   const more = el("p", { class: "soft" });
+  const reach = el("span", {});
   const columns = () => {
     const kept = history();
     return kept
       ? [kept.times, lines.map(([, name]) => kept.series[name])]
       : [[], lines.map(() => [])];
   };
-  const [at, values] = columns();
-  const named = lines.map(([name], number) => [name, values[number]]);
-  const drawn = plot("15 minutes", at, named, { say, axis, height: 110 });
+  // Without values at first: words that are the same each time are no reason to make it again.
+  const empty = lines.map(([name]) => [name, []]);
+  const drawn = plot(reach, [], empty, { say, axis, height: 110, dashed: false });
   const node = el(
     "section",
     { class: "panel tile", "aria-label": title },
@@ -76,6 +85,8 @@ function tile({ title, large, small, lines, say, axis }) {
     ]) {
       setText(part, text);
     }
-    drawn.update(...columns());
+    const [times, values] = columns();
+    setText(reach, reachOf(times));
+    drawn.update(times, values);
   });
 }

@@ -1,12 +1,13 @@
 // The timeline: throughput, lag and latency of all sources, and what happened, on one axis.
 
 import { ask } from "./api.js";
-import { el, moment, sourceLink, table } from "./dom.js";
-import { history, learn, past } from "./history.js";
+import { el, kindOfLevel, moment, sourceLink, table } from "./dom.js";
+import { history, learn, MOST, past } from "./history.js";
 
 export async function timeline(_, redraw) {
   const [now] = await Promise.all([ask("/api/overview"), learn(null)]);
   const { events, failing } = past();
+  const titles = new Map(now.sources.map((it) => [it.alias, it.title]));
   return {
     at: now,
     parts: [
@@ -16,12 +17,12 @@ export async function timeline(_, redraw) {
       el("h2", {}, "Events"),
       events.length
         ? table(
-            "The newest 200 of this time, the newest first",
+            `${events.length < MOST ? "All" : `The last ${MOST}`} of this time, the newest first`,
             [
               ["at (UTC)", (it) => moment(it.at)],
               ["level", level],
               ["kind", (it) => it.kind],
-              ["source", (it) => (it.source === null ? "-" : sourceLink(it.source))],
+              ["source", (it) => linked(it.source, titles)],
               ["what", (it) => it.message, "text"],
             ],
             events.toReversed(),
@@ -32,6 +33,12 @@ export async function timeline(_, redraw) {
 }
 
 function level(event) {
-  const kind = { warning: "warn", error: "bad" }[event.level];
+  const kind = kindOfLevel(event.level);
   return el("span", { class: kind ?? "soft" }, event.level);
+}
+
+/** A source by its title; one that was taken out since has no page. */
+function linked(alias, titles) {
+  if (alias === null) return "-";
+  return titles.has(alias) ? sourceLink(alias, titles.get(alias)) : alias;
 }

@@ -1,16 +1,25 @@
 // Hub topics: what each source gives to one, how it is at both ends, and the newest records there.
 
-import { ask } from "./api.js";
+import { ask, heard } from "./api.js";
 import { explained } from "./configs.js";
 import { el, facts, moment, more, sourceLink, states, table, topicLink } from "./dom.js";
 import { bytes, count, readAs, seconds, written } from "./format.js";
 
 const FRESH = 10_000;
+/** With many sources each is looked at less often: about one of them in this time. */
+const APART = 2000;
 /** What is known of a topic at a cluster, and since when: no other waits for one that hangs. */
 const looks = new Map();
 const AT_ONCE = 2;
+/** What comes within this time is shown together. */
+const TOGETHER = 250;
 const waiting = [];
 let busy = 0;
+let due = null;
+
+/** The newest answers about a topic: a look that arrives is no reason to ask for them again. */
+let newest = { name: "", at: 0, answers: [] };
+const RECENT = 4000;
 
 /** The beginning of a long text: the JSON has the whole. */
 const cut = (text) =>
@@ -57,19 +66,28 @@ export async function topics() {
   };
 }
 
-export async function topic(name, redraw) {
-  const [now, it] = await Promise.all([
+async function answersAbout(name) {
+  if (newest.name === name && Date.now() - newest.at < RECENT) return newest.answers;
+  const answers = await Promise.all([
     ask("/api/overview"),
     ask(`/api/hub/topics/${encodeURIComponent(name)}`),
   ]);
+  newest = { name, at: Date.now(), answers };
+  return answers;
+}
+
+export async function topic(name, redraw) {
+  const place = location.hash;
+  const [now, it] = await answersAbout(name);
   const sides = [
     [null, name, "the hub"],
     ...it.sources.map((side) => [side.source, side.topic, side.title || side.source]),
   ];
+  const fresh = Math.max(FRESH, APART * sides.length);
   const found = sides.map(([source, topic, title]) => ({
     title,
     topic,
-    ...look(source, topic, redraw),
+    ...look({ source, topic, fresh, place, redraw }),
   }));
   return {
     at: now,
@@ -113,12 +131,13 @@ export async function topic(name, redraw) {
   };
 }
 
-function look(source, topic, redraw) {
-  const key = JSON.stringify([source, topic]);
+/** What is known of a side; when that is no longer `fresh`, it is asked for in its turn. */
+function look(wanted) {
+  const key = JSON.stringify([wanted.source, wanted.topic]);
   const known = looks.get(key) ?? { at: 0 };
-  if (known.asking || Date.now() - known.at < FRESH) return known;
+  if (known.asking || Date.now() - known.at < wanted.fresh) return known;
   looks.set(key, { ...known, asking: true });
-  waiting.push([key, source, topic, redraw]);
+  waiting.push([key, wanted]);
   next();
   return looks.get(key);
 }
@@ -126,20 +145,31 @@ function look(source, topic, redraw) {
 /** A browser has few connections to a host: clusters that hang must not take them all. */
 async function next() {
   if (busy >= AT_ONCE || !waiting.length) return;
+  const [key, { source, topic, place, redraw }] = waiting.shift();
+  const { facts, seen, ...known } = looks.get(key);
+  if (location.hash !== place) {
+    // Its page was left: it is looked at when someone comes back.
+    looks.set(key, { ...known, facts, seen, asking: false });
+    next();
+    return;
+  }
   busy += 1;
-  const [key, source, topic, redraw] = waiting.shift();
   const at = source === null ? "" : `&source=${encodeURIComponent(source)}`;
-  const facts = looks.get(key).facts;
   try {
     const answer = await ask(`/api/topics/${encodeURIComponent(topic)}/look?records=5${at}`);
     // What it was like before a cluster went away stays, below the reason.
-    looks.set(key, { facts: answer.error ? facts : answer, error: answer.error, at: Date.now() });
+    const own = answer.error ? { facts, seen } : { facts: answer, seen: Date.now() + heard.ahead };
+    looks.set(key, { ...own, error: answer.error, at: Date.now() });
   } catch (error) {
-    looks.set(key, { facts, error: error.message, at: Date.now() });
+    looks.set(key, { facts, seen, error: error.message, at: Date.now() });
   }
   busy -= 1;
   next();
-  redraw();
+  if (location.hash !== place) return;
+  due ??= setTimeout(() => {
+    due = null;
+    redraw();
+  }, TOGETHER);
 }
 
 function differences(found) {
@@ -162,20 +192,23 @@ function differences(found) {
   );
 }
 
-function side({ title, topic, facts, error }, redraw) {
+function side({ title, topic, facts, seen, error }, redraw) {
   const head = el("h2", {}, `${topic} at ${title}`);
   const away = error ? el("p", { class: "bad" }, error) : null;
   if (!facts) return [head, away ?? el("p", { class: "soft" }, "It is being asked.")];
+  const many = facts.partitions.length;
+  const holders = many === 1 ? "1 partition holds" : `${count(many)} partitions hold`;
   const held = facts.partitions.reduce((sum, it) => sum + it.latest - it.earliest, 0);
   return [
     head,
     away,
     more(
       `logs of ${topic} at ${title}`,
-      `${count(facts.partitions.length)} partitions hold ${count(held)} offsets.`,
+      `${holders} ${count(held)} offsets.`,
       () => ends(title, facts.partitions),
       redraw,
     ),
+    el("p", { class: "soft" }, "As of ", moment(new Date(seen).toISOString()), " UTC."),
     ...facts.notes.map((note) => el("p", { class: "warn" }, note)),
     facts.records.length
       ? table(

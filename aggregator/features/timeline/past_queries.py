@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aggregator.config.schema import Config
-from aggregator.features.timeline.minutes import joined
+from aggregator.features.timeline.minutes import WORST, joined
 from aggregator.features.timeline.timeline_report import (
     EventRow,
     EventsReport,
@@ -21,6 +21,8 @@ from aggregator.store.state_store import Log, StateStore
 
 HISTORY = "history"
 EVENTS = "events"
+ADDED = ("records", "bytes", "lag", "lag_bytes")
+"""Of rows that are one these are added up."""
 
 
 def history_log(store: StateStore) -> Log[HistoryRow]:
@@ -50,19 +52,38 @@ def read_history(
     source: str | None = None,
     topic: str | None,
     step_seconds: float = 0.0,
+    total: bool = False,
 ) -> HistoryReport:
     """Rows of the sources, or with `topic` those of a topic, after `since` and up to `until`.
 
-    With `step_seconds` they are joined to spans of that length. Raises CheckpointError.
+    With `total` the rows that end together are one, see `together`. With `step_seconds` rows are
+    joined to spans of that length. Raises CheckpointError.
     """
     wanted = within(since, until, source=source, topic=topic)
     if topic is None:
         # Left out by the table: rows of topics are many times those of the sources.
         wanted = wanted & pc.field("topic").is_null()
-    rows = tuple(history_log(StateStore.of(config.checkpoint)).select(wanted))
+    log = history_log(StateStore.of(config.checkpoint))
+    rows = tuple(log.select(wanted, join=together if total else None))
     if step_seconds > 0:
         rows = joined(rows, step_seconds)
     return HistoryReport(name=config.name, since=since, until=until, rows=rows)
+
+
+def together(rows: pa.Table) -> pa.Table:
+    """Rows of a topic, or of none, that end at the same moment as one, of a source without a name.
+
+    What is known of counts and lags is added up. How far behind, and each percentile, is the
+    largest: that of the slowest source, as a table has no percentiles of all of them together.
+    """
+    how = {"seconds": "max", **dict.fromkeys(ADDED, "sum"), **dict.fromkeys(WORST, "max")}
+    # A table that an older version has written may lack some.
+    known = {name: it for name, it in how.items() if name in rows.column_names}
+    found = rows.group_by(["at", "topic"]).aggregate(list(known.items()))
+    blank = pa.repeat("", found.num_rows)
+    columns = {name: found[f"{name}_{it}"] for name, it in known.items()}
+    named = {"at": found["at"], "topic": found["topic"], "source": blank, "state": blank}
+    return pa.table({**named, **columns})
 
 
 def read_events(

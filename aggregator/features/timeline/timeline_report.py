@@ -8,16 +8,16 @@ from aggregator.status.schema import Document
 
 
 class HistoryRow(Document):
-    """A source, or one of its topics, over a span of time that ended `at`.
+    """A source, or one of its topics, or all sources, over a span of time that ended `at`.
 
     Counts are of that span; all else is as it was at its end. Unknown is null, never 0.
     """
 
     at: datetime
     seconds: float = Field(description="how long the span was")
-    source: str
+    source: str = Field(description="blank: all sources together")
     topic: str | None = Field(default=None, description="null: all topics of the source")
-    state: str
+    state: str = Field(description="of all sources together blank")
     records: int = Field(description="records sent to the hub")
     bytes: int = Field(description="bytes of their keys and values")
     lag: int | None = None
