@@ -6,6 +6,8 @@ STAMP := $(VENV)/.stamp
 PREPARED := $(VENV)/.prepared
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCKS := requirements.lock requirements-java.lock
+# What is said of the types while the tests run.
+TYPES := $(VENV)/types.log
 
 JAVA_SOURCES := $(wildcard aggregator/datapath/connector/*.java)
 BENCH_JAVA := $(wildcard bench/*.java)
@@ -53,7 +55,7 @@ COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal
 .DELETE_ON_ERROR:
 .PHONY: help setup connector demo demo-live bench faults soak test test-fast test-unit test-spark
 .PHONY: test-integration test-long test-image
-.PHONY: check lint format docs screenshots notebooks lock clean
+.PHONY: check lint style format docs screenshots notebooks lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,10 +79,14 @@ soak: connector ## The same for HOURS, with faults that no life ends by: does an
 		--rate 300 $(FAULTS_ARGS)
 
 test: $(STAMP) ## Everything: lint, then the tests of all layers against real brokers
-	@# Types are checked by one process, and classes prepared by another.
-	@$(MAKE) --no-print-directory -j 2 lint connector
+	@# Style is checked by one process, and classes prepared by another.
+	@$(MAKE) --no-print-directory -j 2 style connector
+	@# Types take a core for most of a minute: they are checked meanwhile, behind the tests for the
+	@# cores. What is wrong is shown when those have ended, and not in the midst of what they say.
+	@nice $(BIN)/mypy >$(TYPES) 2>&1 & types=$$!; trap "kill $$types 2>/dev/null" INT; \
 	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 20 \
-		$(PYTEST_ARGS) tests/unit tests/spark tests/integration
+		$(PYTEST_ARGS) tests/unit tests/spark tests/integration; tests=$$?; \
+	wait $$types; types=$$?; cat $(TYPES); test $$tests = 0 || exit $$tests; exit $$types
 
 test-fast: connector ## Unit tests, and runs, restarts and crashes on real brokers
 	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 5 $(QUICK) \
@@ -97,7 +103,7 @@ test-integration: connector ## Tests against real clusters that are started for 
 	$(BIN)/pytest $(PYTEST_ARGS) tests/integration
 
 test-long: connector ## Repeat many times what `make test` does a few times, such as kills
-	AGGREGATOR_MANY_TURNS=1 $(BIN)/pytest -m again $(PYTEST_ARGS) tests/integration
+	AGGREGATOR_MANY_TURNS=1 $(BIN)/pytest -m again $(PYTEST_ARGS) tests/spark tests/integration
 
 test-image: connector ## Build the image of docker/Dockerfile, by buildah, and run it (root; minutes)
 	$(BIN)/pytest $(PYTEST_ARGS) tests/image
@@ -105,11 +111,13 @@ test-image: connector ## Build the image of docker/Dockerfile, by buildah, and r
 check: lint connector ## Lint, format, types, and whether the documentation is true
 	$(BIN)/pytest -q tests/unit/test_docs*.py
 
-lint: $(STAMP) ## Lint, format, types: check without the tests of the documentation
+lint: style ## Lint, format, types: check without the tests of the documentation
+	$(BIN)/mypy
+
+style: $(STAMP) ## Lint and format: check without the types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/clang-format --dry-run --Werror $(JAVA_SOURCES) $(JAVA_TESTS) $(BENCH_JAVA)
-	$(BIN)/mypy
 
 format: $(STAMP) ## Format the code and apply the linter's fixes
 	$(BIN)/ruff check --fix

@@ -29,8 +29,11 @@ pytest.register_assert_rewrite(
     "support.one_writer", "support.running", "support.reading", "support.verdict"
 )
 
-OWNER = "shared_clusters"
+OWNER, BESIDE = "shared_clusters", "beside"
+"""What a process that tests is told: where these are, and whether it has unit tests alone."""
 OWNERS = pytest.StashKey[Owner]()
+NICE = 5
+"""So much less of the cores the process with unit tests alone gets: others wait for deadlines."""
 
 # A process that is started by another one to test has the folder of that one.
 SCRATCH = None if "PYTEST_XDIST_WORKER" in os.environ else Scratch()
@@ -53,6 +56,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """One that has unit tests alone leaves the others the cores that they want."""
+    if getattr(config, "workerinput", {}).get(BESIDE):
+        os.nice(NICE)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With `--dist loadfile` a process takes one file after the other, in this order."""
     name_apart(items)
@@ -69,7 +78,15 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """What `-n auto` means; `-n logical` is one process for each core."""
-    return jobs_here() if config.option.numprocesses == "auto" else None
+    if config.option.numprocesses != "auto":
+        return None
+    from support import scheduling
+
+    jobs = jobs_here()
+    # Fewer are for a machine with little memory. Other ways to distribute know of no such process.
+    beside = jobs >= scheduling.SHARE and config.getvalue("dist") == "loadfile"
+    config.stash[scheduling.BESIDE] = beside
+    return jobs + beside
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -84,10 +101,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a process that is to test where the clusters are that all of them share."""
+    from support.scheduling import is_beside
+
     stash = node.config.stash
     if OWNERS not in stash:
         stash[OWNERS] = Owner()
     node.workerinput[OWNER] = str(stash[OWNERS].folder)
+    node.workerinput[BESIDE] = is_beside(node.config, node)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

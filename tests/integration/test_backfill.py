@@ -23,6 +23,7 @@ from support.changing import delete_records
 from support.load import load, records
 from support.reading import SECONDS, read_topic, wait_for, wait_until_topic_has
 from support.running import catch_up, make_config, source
+from support.small_plans import AS_OPTIONS
 from support.verdict import assert_copied
 
 OLD = 10_000
@@ -189,7 +190,7 @@ def test_what_the_hub_held_already_of_the_range_is_not_written_again(
     assert catch_up(world.config).exit_code == 0
     world.assert_copied(range(300, 800), PARTITIONS * 900)
     # And the audit takes what came so for present, and in order for a known reason.
-    audit = world.cli("verify")
+    audit = world.cli("verify", *AS_OPTIONS)
     assert not any(it["missing"] or it["out_of_order"] for it in audit["partitions"]), audit
     assert sum(it["present"] for it in audit["partitions"]) == PARTITIONS * 900
 

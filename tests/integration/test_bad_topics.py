@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.cluster import JAVA_OPTIONS, EmbeddedCluster
 from aggregator.extras.embedded.topics import create_topic, grow_topic, produce
 from aggregator.model.errors import EXIT_CONFIG, EXIT_DATA, EXIT_DONE
 from support.changing import alter_topic
@@ -67,7 +67,7 @@ def flows(running: Run, servers: str, to: str, count: int) -> None:
 def test_bad_topics_are_adapted_or_left_out_and_the_others_flow_at_the_start_and_later(
     cluster_factory: ClusterFactory, tmp_path: Path
 ) -> None:
-    old = cluster_factory("bad-eu", version="3.9", java_options=TRUSTING.split())
+    old = cluster_factory("bad-eu", version="3.9", java_options=(*JAVA_OPTIONS, *TRUSTING.split()))
     with PolicedCluster("bad-hub", tmp_path / "classes") as hub:
         allow(hub, USER, *RIGHTS)
         _assert_they_cost_only_themselves(old, hub, tmp_path)

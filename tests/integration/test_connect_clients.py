@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,30 +46,27 @@ class Instance:
         return (USER, self.token) if self.token else ()
 
 
-@pytest.fixture(scope="module", params=["", TOKEN], ids=["open", "with a token"])
-def instance(
-    request: pytest.FixtureRequest,
-    hub: EmbeddedCluster,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Instance]:
+@contextmanager
+def running_instance(hub: EmbeddedCluster, folder: Path, token: str) -> Iterator[Instance]:
     """An instance without a source: the clients add theirs."""
-    folder = tmp_path_factory.mktemp("clients")
     (port,) = free_ports(1)
     api = {"listen": f"127.0.0.1:{port}"}
-    if request.param:
-        api["write_token"] = request.param
-    config = make_config(
-        hub,
-        folder / "state",
-        {},
-        api=api,
-    )
+    if token:
+        api["write_token"] = token
+    config = make_config(hub, folder / "state", {}, api=api)
     with application(config, folder / "app", again=True) as app:
         app.until_logged("running")
-        yield Instance(f"http://127.0.0.1:{port}", request.param)
+        yield Instance(f"http://127.0.0.1:{port}", token)
         app.terminate()
         app.until(lambda: not app.alive, "it has ended")
         assert app.exit_code == 0, app.text
+
+
+@pytest.fixture(scope="module")
+def instance(hub: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
+    """One that asks for a token."""
+    with running_instance(hub, tmp_path_factory.mktemp("clients"), TOKEN) as found:
+        yield found
 
 
 @dataclass(frozen=True)
@@ -151,27 +150,27 @@ def test_connects_python_client_drives_it(
     assert len(read_topic(hub.bootstrap_servers, copy.replica)) == RECORDS
 
 
+def by_command(instance: Instance, *words: str) -> Any:
+    """What `kc` prints, which is JSON or nothing; it ends with 0 whatever has happened."""
+    env = {**os.environ, "KAFKA_CONNECT_URL": instance.url}
+    if instance.token:
+        env["KAFKA_CONNECT_BASIC_AUTH"] = ":".join(instance.login)
+    command = [str(Path(sys.executable).parent / "kc"), "--log-level", "ERROR", *words]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=COMMAND_SECONDS)
+    assert done.returncode == 0, done.stderr
+    text = done.stdout.strip()
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return text
+
+
 @pytest.mark.timeout(600)
 def test_connects_command_line_drives_it(
     instance: Instance, hub: EmbeddedCluster, copy: Copy
 ) -> None:
     name = "by-command"
-
-    def kc(*words: str) -> Any:
-        """What `kc` prints, which is JSON or nothing; it ends with 0 whatever has happened."""
-        env = {**os.environ, "KAFKA_CONNECT_URL": instance.url}
-        if instance.token:
-            env["KAFKA_CONNECT_BASIC_AUTH"] = ":".join(instance.login)
-        command = [str(Path(sys.executable).parent / "kc"), "--log-level", "ERROR", *words]
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=env, timeout=COMMAND_SECONDS
-        )
-        assert done.returncode == 0, done.stderr
-        text = done.stdout.strip()
-        try:
-            return json.loads(text) if text else None
-        except ValueError:
-            return text
+    kc = partial(by_command, instance)
 
     assert kc("info")["commit"] == f"aggregator {__version__}"
     assert [it["class"] for it in kc("list-plugins")] == list(CLASSES)
@@ -246,11 +245,24 @@ def test_connects_java_client_drives_it(
 
 @pytest.mark.timeout(600)
 def test_a_client_with_another_password_gets_nothing(instance: Instance, tmp_path: Path) -> None:
-    if not instance.token:
-        # Nobody asks: what a client shows is of no account.
-        assert KafkaConnect(instance.url, auth="any:wrong").list_connectors() == []
-        return
     with pytest.raises(OSError, match="401"):
         KafkaConnect(instance.url, auth="any:wrong").list_connectors()
     with java_client(tmp_path, instance.url, "any", "wrong") as client:
         assert client("connectors")["refused"] == 401
+
+
+@pytest.mark.timeout(600)
+def test_where_no_token_is_asked_for_each_client_is_let_in(
+    hub: EmbeddedCluster, copy: Copy, tmp_path: Path
+) -> None:
+    with running_instance(hub, tmp_path, "") as instance:
+        client = KafkaConnect(instance.url, auth=None)
+        client.create_connector({"name": "open", "config": copy.config})
+        wait_until_topic_has(hub.bootstrap_servers, copy.replica, RECORDS)
+        # Nobody asks: what a client shows is of no account.
+        assert KafkaConnect(instance.url, auth="any:wrong").list_connectors() == ["open"]
+        assert by_command(instance, "list") == ["open"]
+        with java_client(tmp_path, instance.url) as java:
+            assert java("connectors") == ["open"]
+        client.delete_connector("open")
+        assert client.list_connectors() == []

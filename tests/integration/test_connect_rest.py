@@ -23,7 +23,7 @@ from support.rest import ask
 from support.running import make_config, source
 from support.silence import listening
 
-RECORDS = 100_000
+RECORDS = 20_000
 SILENCE_SECONDS = 2.0
 """A lane that is started again is silent for longer; half a second is usual."""
 

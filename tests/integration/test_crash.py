@@ -25,7 +25,8 @@ from support.reading import Record, read_topic, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import assert_copied, judge
 
-KILLS = 3
+PATHS = ("bytes", "objects") * 2
+"""How each life copies that is killed; the next one goes on with what it has left."""
 COMPACTED = {"cleanup.policy": "compact"}
 
 
@@ -49,33 +50,34 @@ def child(config: Config, folder: Path) -> Iterator[None]:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("path", ["bytes", "objects"])
 def test_killed_under_load_nothing_is_missing_and_nothing_is_there_twice(
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,
     hub: EmbeddedCluster,
     tmp_path: Path,
     unique: str,
-    path: str,
 ) -> None:
     clusters = {"eu": source_a, "us": source_b}
     create_topic(source_a.bootstrap_servers, unique, partitions=6)
     create_topic(source_b.bootstrap_servers, unique, partitions=3)
-    config = make_config(
-        hub,
-        tmp_path / "state",
-        {alias: source(cluster, unique) for alias, cluster in clusters.items()},
-        topics={"partitions": 4},
-        stream={"path": path},
-        api={"listen": "off"},
-    )
+
+    def config(path: str) -> Config:
+        return make_config(
+            hub,
+            tmp_path / "state",
+            {alias: source(cluster, unique) for alias, cluster in clusters.items()},
+            topics={"partitions": 4},
+            stream={"path": path},
+            api={"listen": "off"},
+        )
+
     with load(list(clusters.values()), unique):
         copied = 0
-        for _ in range(KILLS):
-            with child(config, tmp_path):
+        for path in PATHS:
+            with child(config(path), tmp_path):
                 # Killed in the midst of its work, some thousand records after it began to write.
                 copied = wait_until_topic_has(hub.bootstrap_servers, unique, copied + 5_000)
-        with run_in_background(config) as running:
+        with run_in_background(config("bytes")) as running:
             assert "recovered" in running.kinds()
             running.wait_for(
                 lambda: (
@@ -84,11 +86,11 @@ def test_killed_under_load_nothing_is_missing_and_nothing_is_there_twice(
                 ),
                 "records arrive after the recovery",
             )
-    assert catch_up(config).exit_code == 0
+    assert catch_up(config("objects")).exit_code == 0
     assert_copied(
         {alias: (cluster.bootstrap_servers, unique) for alias, cluster in clusters.items()},
         (hub.bootstrap_servers, unique),
-        at_least=KILLS * 5_000,
+        at_least=len(PATHS) * 5_000,
     )
 
 

@@ -29,6 +29,7 @@ from support.application import KILLED, application
 from support.changing import alter_topic, delete_records
 from support.reading import Record, read_topic, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
+from support.small_plans import AS_OPTIONS
 
 HOUR = timedelta(hours=1)
 EVENTS = 30_000
@@ -195,7 +196,7 @@ def test_a_restart_knows_the_window_a_rewind_doubles_nothing_and_a_retry_brings_
     assert tables["dedup"]
 
     # What was dropped is not missing.
-    assert cli(config, tmp_path, "verify")["totals"]["missing"] == 0
+    assert cli(config, tmp_path, "verify", *AS_OPTIONS)["totals"]["missing"] == 0
 
     origin = next(it["origin"] for it in listed if it["event"] == "d")
     (tried,) = cli(config, tmp_path, "dedup", "retry", "--origin", origin)
@@ -208,7 +209,7 @@ def test_a_restart_knows_the_window_a_rewind_doubles_nothing_and_a_retry_brings_
 
     # Nor is it when the topic of the duplicates has deleted it, but nobody can judge that any more.
     delete_records(twins.servers("hub"), f"{twins.topic}.duplicates", {0: OFFSET_END})
-    totals = cli(config, tmp_path, "verify")["totals"]
+    totals = cli(config, tmp_path, "verify", *AS_OPTIONS)["totals"]
     assert (totals["missing"], totals["expired"], totals["not_judged"]) == (0, 2, 2)
 
 

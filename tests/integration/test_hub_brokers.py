@@ -73,34 +73,20 @@ def leader_of(cluster: EmbeddedCluster, topic: str) -> Broker:
     return next(broker for broker in cluster.brokers if broker.node == node)
 
 
-@pytest.mark.timeout(600)
-def test_a_broker_that_dies_with_requests_in_it_has_its_records_sent_again(
-    source_a: EmbeddedCluster, cluster_factory: ClusterFactory, tmp_path: Path, unique: str
-) -> None:
-    hub = cluster_factory("three", brokers=3)
-    create_topic(source_a.bootstrap_servers, unique, partitions=3)
-    create_topic(hub.bootstrap_servers, unique, partitions=3, config={"min.insync.replicas": "2"})
-    config = make_config(
-        hub, tmp_path / "state", {"eu": source(source_a, unique)}, api={"listen": "off"}
-    )
-    with run_in_background(config) as running:
-        with load([source_a], unique):
-            wait_until_topic_has(hub.bootstrap_servers, unique, 2_000)
-            assert sent_again(running) == 0
-            leader = leader_of(hub, unique)
-            leader.pause()
-            try:
-                running.wait_for(lambda: (lag(running) or 0) > PARKED, "records wait at it")
-            finally:
-                leader.kill()
-            running.wait_for(lambda: sent_again(running) > 0, "records are sent again")
-        leader.start()
-        running.wait_for(lambda: lag(running) == 0, "all is copied")
-        # A broker that is gone for a while ends no lane.
-        assert "lane_failed" not in running.kinds()
-    assert_copied(
-        {"eu": (source_a.bootstrap_servers, unique)}, (hub.bootstrap_servers, unique), 2_000
-    )
+@pytest.fixture(scope="module")
+def three(lasting_clusters: ClusterFactory) -> EmbeddedCluster:
+    """Three brokers that tests kill, each in its way; no leader moves back by itself meanwhile."""
+    return lasting_clusters("three", brokers=3, config={"auto.leader.rebalance.enable": "false"})
+
+
+@pytest.fixture
+def hub(three: EmbeddedCluster) -> EmbeddedCluster:
+    """All three live: whom the test before has killed is started again."""
+    for broker in three.brokers:
+        broker.launch()
+    for broker in three.brokers:
+        broker.wait_ready(three.size)
+    return three
 
 
 def first_replicas_lead(cluster: EmbeddedCluster, topic: str) -> bool:
@@ -169,6 +155,35 @@ def test_old_whole_batches_are_there_once_when_a_broker_of_the_hub_is_restarted(
     assert whole_part(found) > 0.3
 
 
+@pytest.mark.timeout(600)
+def test_a_broker_that_dies_with_requests_in_it_has_its_records_sent_again(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    create_topic(source_a.bootstrap_servers, unique, partitions=3)
+    create_topic(hub.bootstrap_servers, unique, partitions=3, config={"min.insync.replicas": "2"})
+    config = make_config(
+        hub, tmp_path / "state", {"eu": source(source_a, unique)}, api={"listen": "off"}
+    )
+    with run_in_background(config) as running:
+        with load([source_a], unique):
+            wait_until_topic_has(hub.bootstrap_servers, unique, 2_000)
+            assert sent_again(running) == 0
+            leader = leader_of(hub, unique)
+            leader.pause()
+            try:
+                running.wait_for(lambda: (lag(running) or 0) > PARKED, "records wait at it")
+            finally:
+                leader.kill()
+            running.wait_for(lambda: sent_again(running) > 0, "records are sent again")
+        leader.start()
+        running.wait_for(lambda: lag(running) == 0, "all is copied")
+        # A broker that is gone for a while ends no lane.
+        assert "lane_failed" not in running.kinds()
+    assert_copied(
+        {"eu": (source_a.bootstrap_servers, unique)}, (hub.bootstrap_servers, unique), 2_000
+    )
+
+
 def cut_off_config(
     hub: EmbeddedCluster, state: Path, on: EmbeddedCluster, topic: str, copy_as: str
 ) -> Config:
@@ -220,12 +235,11 @@ def places_of(hub: EmbeddedCluster, on: EmbeddedCluster, topic: str) -> list[int
 @pytest.mark.parametrize("copy_as", ["batches", "records"])
 def test_what_an_unclean_election_cuts_off_of_a_hub_partition_is_copied_again_and_more_flows(
     source_a: EmbeddedCluster,
-    cluster_factory: ClusterFactory,
+    hub: EmbeddedCluster,
     tmp_path: Path,
     unique: str,
     copy_as: str,
 ) -> None:
-    hub = cluster_factory("cut", brokers=3)
     create_topic(source_a.bootstrap_servers, unique)
     cut_off_topic(hub, unique)
     config = cut_off_config(hub, tmp_path / "state", source_a, unique, copy_as)
@@ -255,9 +269,8 @@ def have_the_other_one_lead(hub: EmbeddedCluster, topic: str) -> None:
 
 @pytest.mark.timeout(600)
 def test_from_which_offset_on_a_leader_has_written_is_found_by_an_offset_behind_that(
-    cluster_factory: ClusterFactory, spark: SparkSession, unique: str
+    hub: EmbeddedCluster, spark: SparkSession, unique: str
 ) -> None:
-    hub = cluster_factory("three", brokers=3)
     create_at(hub, unique, [2, 3], min_insync_replicas="1")
     for _ in range(3):
         produce(hub.bootstrap_servers, unique, [NewRecord(b"v", b"k", 0)] * 10)
@@ -276,12 +289,11 @@ def test_from_which_offset_on_a_leader_has_written_is_found_by_an_offset_behind_
 @pytest.mark.parametrize("failpoint", ["before-final-commit", "after-final-commit"])
 def test_a_kill_right_after_the_hub_has_lost_records_leaves_each_of_them_there_once(
     source_a: EmbeddedCluster,
-    cluster_factory: ClusterFactory,
+    hub: EmbeddedCluster,
     tmp_path: Path,
     unique: str,
     failpoint: str,
 ) -> None:
-    hub = cluster_factory("cut", brokers=3)
     create_topic(source_a.bootstrap_servers, unique)
     cut_off_topic(hub, unique)
     config = cut_off_config(hub, tmp_path / "state", source_a, unique, "records")

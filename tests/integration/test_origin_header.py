@@ -26,6 +26,7 @@ from support.crashed import crash_at_zero, with_origin, write_again
 from support.load import load
 from support.reading import Record, read_topic, wait_until_topic_has
 from support.running import catch_up, make_config, source
+from support.small_plans import AS_OPTIONS
 from support.verdict import assert_copied, judge
 
 FORMS = ("header", "headers")
@@ -39,7 +40,7 @@ def verified(config: Config, folder: Path) -> Any:
     file = folder / "verify.yaml"
     file.write_text(to_yaml(config))
     # In this process, whose JVM is warm; as a command of its own it is tested in test_verify.py.
-    done = CliRunner().invoke(app, ["verify", "-c", str(file), "-o", "json"])
+    done = CliRunner().invoke(app, ["verify", "-c", str(file), "-o", "json", *AS_OPTIONS])
     assert done.exit_code == EXIT_DONE, (done.stdout, done.stderr)
     return json.loads(done.stdout)["totals"]
 

@@ -45,6 +45,7 @@ from support.odd_json import Object, json_values
 from support.odd_protobuf import Message, file_of, schemas
 from support.odd_schemas import Made, logical, same, topics, unlogical
 from support.openlineage import event_problems
+from support.people import session_of_people
 from support.reading import read_topic, wait_for
 from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries
 from support.running import make_config, source
@@ -550,18 +551,19 @@ def test_a_table_that_was_restored_lands_again_what_is_missing_also_while_a_tee_
 ) -> None:
     hub_topic(hub, unique, 2)
     config = tee_config(hub, tmp_path, unique)
+    people = session_of_people(spark)
     table = f"delta.`{tmp_path / 'tee' / unique}`"
     for at in range(3):
         records = [copied(b"%d" % it, it) for it in range(10 * at, 10 * at + 10)]
         produce(hub.bootstrap_servers, unique, records)
         assert tee(config, once=True, spark=spark).problems == ()
-    history = spark.sql(f"DESCRIBE HISTORY {table}").where("version = 0").select("timestamp")
-    spark.sql(f"RESTORE TABLE {table} TO TIMESTAMP AS OF '{history.first()[0]}'")  # type: ignore[index]
+    history = people.sql(f"DESCRIBE HISTORY {table}").where("version = 0").select("timestamp")
+    people.sql(f"RESTORE TABLE {table} TO TIMESTAMP AS OF '{history.first()[0]}'")  # type: ignore[index]
     assert len(rows_of(tmp_path, unique)) == 10
     assert [it.records for it in tee(config, once=True, spark=spark).topics] == [20]
     assert assert_landed(hub, tmp_path, unique) == 30
     with teeing(config, spark):
-        spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF 1")
+        people.sql(f"RESTORE TABLE {table} TO VERSION AS OF 1")
         produce(hub.bootstrap_servers, unique, [copied(b"%d" % at, at) for at in range(30, 40)])
         wait_for(lambda: len(rows_of(tmp_path, unique)) == 40, "all has landed again")
     assert assert_landed(hub, tmp_path, unique) == 40
@@ -573,7 +575,7 @@ def test_a_table_that_was_restored_lands_again_what_is_missing_also_while_a_tee_
     assert (done.records, done.lost) == (0, 20)
     assert {partition: it for partition, it in done.positions.items() if it} == ends
     # A number of our transactions that nobody can have: it ends, and says why.
-    nothing = spark.read.format("delta").load(str(tmp_path / "tee" / unique)).limit(0)
+    nothing = people.read.format("delta").load(str(tmp_path / "tee" / unique)).limit(0)
     number = {"txnAppId": "aggregator_tee", "txnVersion": "1000000"}
     nothing.write.format("delta").mode("append").options(**number).save(
         str(tmp_path / "tee" / unique)

@@ -28,6 +28,7 @@ from support.clusters import ClusterFactory
 from support.groups import commit_at, committed_at
 from support.reading import read_topic
 from support.running import catch_up
+from support.small_plans import AS_OPTIONS
 from support.whole_batches import (
     CODECS,
     LARGE,
@@ -48,7 +49,7 @@ def verified(config: Config, folder: Path) -> None:
     """Has `aggregator verify` find that all is there, once and as it was."""
     file = folder / "config.yaml"
     file.write_text(to_yaml(config))
-    called(["verify", "-c", str(file)])
+    called(["verify", "-c", str(file), *AS_OPTIONS])
 
 
 def called(words: list[str]) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -34,23 +34,18 @@ from aggregator.features.delta_sink.landed_commits import (
     to_metadata,
 )
 from aggregator.features.delta_sink.landing_rows import with_landing_columns
-from aggregator.features.delta_sink.landing_table import SNAPSHOT_PARTITIONS, LandingTable
+from aggregator.features.delta_sink.landing_table import LandingTable
 from aggregator.features.delta_sink.next_batch import Batch, Landed, plan_batch
 from aggregator.model.values import OffsetRange, TopicPartition
-from support.examples import examples
+from support.people import session_of_people
+from support.turns import turns
 
 TOPIC = "orders"
 PARTITIONS = 2
-PEOPLES = {
-    SNAPSHOT_PARTITIONS: "2",
-    "spark.sql.shuffle.partitions": "2",
-    # VACUUM lists a table in so many tasks, by default 10,000.
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-}
-"""Of those who do something to the table: by default these are many tasks without work."""
 HOLE = 7
 """Each offset that this divides holds no record, as where a transaction ended."""
+WALKS = turns(0, 5)
+"""So many are drawn, beside one with everything: each takes many seconds."""
 
 
 class Hub:
@@ -144,9 +139,7 @@ class World:
     """A hub, a table, and two instances that take turns without knowing of each other."""
 
     def __init__(self, spark: SparkSession, folder: Path, seed: int) -> None:
-        self.spark = spark.newSession()
-        for name, value in PEOPLES.items():
-            self.spark.conf.set(name, value)
+        self.spark = session_of_people(spark)
         self.rng = random.Random(seed)
         self.hub = Hub()
         self.folder = folder
@@ -345,12 +338,17 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]
     shutil.rmtree(base)
 
 
+@pytest.mark.again
 @given(
     st.lists(st.sampled_from([*OPERATIONS, *LIKELY]), min_size=2, max_size=4),
     st.integers(0, 1 << 16),
 )
 @example(EACH, 1)
-@settings(examples(1), suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=max(1, WALKS),
+    phases=[*Phase] if WALKS else [Phase.explicit],
+    suppress_health_check=list(HealthCheck),
+)
 def test_whatever_is_done_to_a_table_each_record_is_in_it_once(
     spark: SparkSession, folders: Iterator[Path], walk: list[str], seed: int
 ) -> None:
@@ -392,7 +390,7 @@ def test_a_commit_that_somebody_else_came_before_is_refused_or_seen(
     tee.now = world.hub.now()
     assert tee.land().is_overtaken
     assert tee.land().refused == said.reason
-    spark.sql(f"RESTORE TABLE {table.name} TO VERSION AS OF 1")
+    world.spark.sql(f"RESTORE TABLE {table.name} TO VERSION AS OF 1")
     world.end()
 
 

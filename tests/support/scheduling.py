@@ -3,6 +3,9 @@
 A process that tests keeps its Java, and what that has loaded and compiled serves the next session
 there. Files of which no test makes a session here, as each starts applications, go first to
 one process in three: so that one has no such Java before the end.
+
+Those that wait for brokers leave a part of the cores idle. Where there is one process more than
+these need, it takes unit tests alone, behind all others for the cores, and ends when none is left.
 """
 
 from __future__ import annotations
@@ -22,16 +25,36 @@ OF_SESSIONS = re.compile(
 """What stands in a file whose tests make a session in the process that tests."""
 SHARE = 3
 """One process of so many has none, as far as there is other work."""
+BESIDE = pytest.StashKey[bool]()
+"""Whether the last process is for unit tests alone."""
 
 
 class ByJava(LoadFileScheduling):  # type: ignore[misc]  # without types
     """As `--dist loadfile`, but for the choice of the next file."""
 
     def _assign_work_unit(self, node: Any) -> None:
-        without = self.numnodes >= SHARE and self.nodes.index(node) % SHARE == SHARE - 1
-        chosen = plan_next(self.workqueue, without=without, root=self.config.rootpath)
+        others = [it for it in self.nodes if not self.is_beside(it)]
+        without = node in others and others.index(node) % SHARE == SHARE - 1
+        chosen = plan_next(
+            self.workqueue,
+            without=without and len(others) >= SHARE,
+            root=self.config.rootpath,
+            unit=self.is_beside(node) if self.config.stash.get(BESIDE, False) else None,
+        )
         self.workqueue.move_to_end(chosen, last=False)
         super()._assign_work_unit(node)
+
+    def _reschedule(self, node: Any) -> None:
+        if self.is_beside(node) and not any(map(is_unit, self.workqueue)):
+            # Another one that starts applications would be more than the machine is for.
+            if not node.shutting_down:
+                node.shutdown()
+            return
+        super()._reschedule(node)
+
+    def is_beside(self, node: Any) -> bool:
+        """Whether a process is the one for unit tests alone."""
+        return is_beside(self.config, node)
 
     def remove_node(self, node: Any) -> str | None:
         """A process is gone: its other tests run elsewhere, but not the one that cost it.
@@ -49,18 +72,38 @@ class ByJava(LoadFileScheduling):  # type: ignore[misc]  # without types
         return fatal
 
 
-def plan_next(waiting: Iterable[str], *, without: bool, root: Path) -> str:
+def plan_next(
+    waiting: Iterable[str], *, without: bool, root: Path, unit: bool | None = None
+) -> str:
     """The file that a process takes next of these, which are waiting in this order.
 
     The first one with sessions, or `without` them; where there is none, the first one. Unit tests
-    come as they are: they have no session. ValueError when none is waiting.
+    have no session: they come as they are, or `unit` says whether before all others or behind them.
+    ValueError when none is waiting.
     """
     found = [*waiting]
     if not found:
         raise ValueError("no file is waiting")
-    if "/unit/" in found[0]:
+    if unit is not None:
+        found = [it for it in found if is_unit(it) is unit] or found
+    if is_unit(found[0]):
         return found[0]
     return next((it for it in found if is_of_sessions(root / it) is not without), found[0])
+
+
+def is_unit(file: str) -> bool:
+    """Whether it is a file of unit tests."""
+    return "/unit/" in file
+
+
+def is_beside(config: pytest.Config, node: Any) -> bool:
+    """Whether a process is the one for unit tests alone: the last one, where there is such a one.
+
+    One that takes the place of a process that has ended has a number of its own.
+    """
+    if not config.stash.get(BESIDE, False):
+        return False
+    return bool(node.gateway.id == f"gw{config.option.numprocesses - 1}")
 
 
 @cache

@@ -103,8 +103,8 @@ def test_a_cluster_that_hangs_or_fails_costs_its_own_answer_only() -> None:
         return f"asked {admin.alias}"
 
     began = time.monotonic()
-    replies = each_cluster(CONFIG, ("eu", "us", HUB), ask, seconds=0.1)
-    assert time.monotonic() - began < 5
+    replies = each_cluster(CONFIG, ("eu", "us", HUB), ask, seconds=2.0)
+    assert time.monotonic() - began < 60
     over.set()
     assert replies.ok == {HUB: "asked (hub)"}
     assert [*replies.failed] == ["eu", "us"]

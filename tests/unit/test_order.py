@@ -81,6 +81,24 @@ def test_one_process_leaves_sessions_to_the_others_while_there_is_other_work(
     assert plan_next(waiting, without=True, root=ROOT) == without
 
 
+@pytest.mark.parametrize(
+    ("waiting", "unit", "without", "chosen"),
+    [
+        ([FRAMES, KILLS, UNIT], True, False, UNIT),
+        ([FRAMES, KILLS, UNIT], False, False, FRAMES),
+        ([FRAMES, KILLS, UNIT], False, True, KILLS),
+        ([FRAMES, UNIT], False, True, FRAMES),
+        ([FRAMES, KILLS, UNIT], None, False, FRAMES),
+    ],
+)
+def test_where_one_process_has_unit_tests_alone_the_others_leave_them_to_it(
+    waiting: list[str], unit: bool | None, without: bool, chosen: str
+) -> None:
+    assert plan_next(waiting, without=without, root=ROOT, unit=unit) == chosen
+    # When nothing else is left all help.
+    assert plan_next([UNIT], without=without, root=ROOT, unit=unit) == UNIT
+
+
 def test_tests_of_frames_make_sessions_and_those_of_applications_do_not() -> None:
     found = {it.name for it in (ROOT / "tests" / "spark").glob("test_*.py") if is_of_sessions(it)}
     assert "test_frames.py" in found
