@@ -14,7 +14,6 @@ from pathlib import Path
 from aggregator.extras.embedded.broker_settings import HERE, Hosts
 from aggregator.extras.embedded.cluster import EmbeddedCluster, start_clusters
 from aggregator.extras.embedded.processes import GuardedProcess
-from aggregator.extras.embedded.spark_master import WorkerSize, spark_master
 from aggregator.extras.embedded.topics import create_topic, delete_topic
 from aggregator.extras.embedded.waiting import wait_until
 from aggregator.model.errors import AggregatorError
@@ -23,6 +22,7 @@ from bench.hub_log import Requests
 from bench.job import Job, Tool
 from bench.load import Values, preload
 from bench.ours import EXECUTOR_CORES
+from bench.spark_master import WorkerSize, spark_master
 from bench.tools import BROKER_CONFIG, BROKER_JAVA
 from bench.works import Work
 

@@ -15,9 +15,9 @@ from aggregator.datapath.jars import java_command
 from aggregator.extras.embedded.broker import Broker
 from aggregator.extras.embedded.broker_settings import LOG4J, render_properties
 from aggregator.extras.embedded.processes import GuardedProcess
-from aggregator.extras.embedded.spark_master import SparkMaster
 from aggregator.plan.lanes.memory import DEFAULT_HEAP
 from aggregator.plan.lanes.producer import ZSTD_LEVEL
+from bench.spark_master import SparkMaster
 from bench.works import Work
 
 BY_SIGTERM = frozenset({0, 143})

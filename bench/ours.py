@@ -10,10 +10,10 @@ from pathlib import Path
 import yaml
 
 from aggregator.config.schema import Config
-from aggregator.extras.embedded.spark_master import HOST
 from aggregator.plan.lanes.memory import DEFAULT_HEAP, HEAP
 from bench.job import Job, Tool
 from bench.measure import OURS, OURS_ON_2, OURS_ON_4
+from bench.spark_master import HOST
 
 EXECUTOR_CORES = 8
 """Slots of an executor: threads, of which a task holds one."""

@@ -12,7 +12,6 @@ from aggregator.config.mask import mask_text
 from aggregator.engine.control.command_queue import NotReadyError
 from aggregator.engine.control.commands import Control
 from aggregator.features.dedup.duplicates import DroppedReport, dropped_report
-from aggregator.features.gaps.accept import accept_gaps, load_gaps
 from aggregator.features.peek.read_topic import AbsentError, ReadFrom, look_at
 from aggregator.features.peek.topic_report import TopicLook
 from aggregator.features.quarantine.ledger import Filter, Ledger
@@ -76,12 +75,12 @@ class Desk:
         self, source: str | None, topic: str | None, *, only_open: bool, limit: int
     ) -> GapsReport:
         """Gaps, open ones first. Raises CheckpointError."""
-        found = load_gaps(self._gaps(), source, topic)
+        found = self._gaps().select(source, topic)
         return gaps_report(found, only_open=only_open, limit=limit)
 
     def accept(self, names: list[str], source: str | None, topic: str | None) -> GapsReport:
-        """Accept open gaps; what they hold back continues at once. Raises as `accept_gaps` does."""
-        accepted = accept_gaps(self._gaps(), names, source, topic)
+        """Accept open gaps; what they hold back continues at once. Raises as `GapTable.accept`."""
+        accepted = self._gaps().accept(names, source, topic)
         # Where it only starts, or stops, the next look is the first one of a start.
         with suppress(NotReadyError):
             self._control.look_again()

@@ -9,7 +9,6 @@ from aggregator.cli.command import Call, Group, command
 from aggregator.cli.options import SourceOption, TopicOption
 from aggregator.cli.render import Columns, Report, named, report, table
 from aggregator.config.schema import Config
-from aggregator.features.gaps.accept import accept_gaps, load_gaps
 from aggregator.model.errors import RefusedError
 from aggregator.plan.positions.gaps import GapRecord
 from aggregator.status.gaps import GapsReport, gap_status, gaps_report
@@ -44,7 +43,7 @@ def gaps(
 
     Read from the table of gaps beside the checkpoint, whether an instance runs or not.
     """
-    records = load_gaps(_kept(call.config), source, topic)
+    records = _kept(call.config).select(source, topic)
     found = gaps_report(records, only_open=only_open, limit=limit)
     return report_of_gaps(found, call.config.checkpoint.path)
 
@@ -64,7 +63,7 @@ def accept(
     does.
     """
     try:
-        accepted = accept_gaps(_kept(call.config), gap or (), source, topic)
+        accepted = _kept(call.config).accept(gap or (), source, topic)
     except RefusedError as error:
         raise typer.BadParameter("; ".join(error.refusals)) from error
     return report_of_accepted(accepted)

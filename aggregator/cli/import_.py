@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,7 +12,6 @@ from aggregator.cli.command import Call, command
 from aggregator.cli.config import ConfigOutput, Form
 from aggregator.cli.render import Output, Report, Table, to_json
 from aggregator.cli.set_positions import report_of_moves
-from aggregator.extras.importers.import_report import document_of
 from aggregator.extras.importers.import_request import ImportRequest, finished, is_address
 from aggregator.extras.importers.import_yaml import Finished, Secrets
 from aggregator.features.connectors.mirror_maker_source import Version, version_of
@@ -194,8 +193,7 @@ def import_(
     if not taking.positions or writing.out is not None:
         written = _write(found, writing)
         if as_json and not taking.positions:
-            data = [document_of(*it).model_dump(mode="json") for it in written]
-            typer.echo(to_json({"configs": data}))
+            typer.echo(to_json({"configs": [_as_data(*it) for it in written]}))
         elif writing.out is None:
             typer.echo("---\n".join(it.text for it, _ in written), nl=False)
     if not taking.positions:
@@ -277,6 +275,21 @@ def write_config(file: Path, text: str, *, secret: bool) -> None:
         if secret:
             os.fchmod(opened.fileno(), mode)
         opened.write(text)
+
+
+def _as_data(found: Finished, written: str) -> dict[str, Any]:
+    """A config that was made as JSON-ready data; `written` is its file, "" if only shown."""
+    return {
+        "name": found.name,
+        "target": found.target,
+        "tool": found.tool,
+        "written": written,
+        "config": dict(found.tree),
+        "notes": [
+            {**it.where._asdict(), "reason": it.reason, "decide": it.decide} for it in found.notes
+        ],
+        "secrets": [{"variable": it.name, **it.where._asdict()} for it in found.secrets],
+    }
 
 
 def _single(found: Sequence[Finished], out: Path | None) -> Path | None:

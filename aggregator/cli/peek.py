@@ -77,16 +77,13 @@ def _value(record: PeekedRecord) -> str | None:
     return f"{cell(value)}\n{record.problem}" if record.problem else value
 
 
-def _format(record: PeekedRecord) -> str:
-    schema = f" {record.value_schema}" if record.value_schema is not None else ""
-    return f"{record.value_format}{schema}"
-
-
 COLUMNS: Columns = {
     "at (UTC)": lambda it: moment_of(it.timestamp_ms),
     **named("partition, offset, origin, key"),
     "value": _value,
-    "read as": _format,
+    "read as": lambda it: (
+        it.value_format if it.value_schema is None else f"{it.value_format} {it.value_schema}"
+    ),
 }
 
 

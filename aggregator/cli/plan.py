@@ -141,7 +141,8 @@ def report_of_plan(plan: Plan, first: Preview | None = None, unknown: str = "") 
     parts: list[Table | str] = [_clusters(plan), table("Routes", ROUTES, plan.routes)]
     if not plan.routes:
         parts.append("No routes: no topic is taken now.")
-    parts += _as_they_are(plan)
+    if names := [f"{it.cluster}/{it.topic}" for it in plan.routes if it.batch_bytes]:
+        parts.append(f"Batches as they are: {_some(names)}")
     parts.append(table("At the hub", {"action": str}, at_hub))
     if not at_hub:
         parts.append("Nothing to do at the hub.")
@@ -205,12 +206,6 @@ def _first_table(first: Preview) -> Table:
     waiting = Counter(first.waiting.values())
     rows += [("wait", count, why) for why, count in waiting.items()]
     return Table("First", ("what", "partitions", "why"), rows)
-
-
-def _as_they_are(plan: Plan) -> list[str]:
-    """Whose batches go as they are; nothing where all records go one by one."""
-    names = [f"{it.cluster}/{it.topic}" for it in plan.routes if it.batch_bytes]
-    return [f"Batches as they are: {_some(names)}"] if names else []
 
 
 def _tasks(plan: Plan) -> str:

@@ -35,7 +35,17 @@ def list_sources(call: Call) -> Report:
         head = (f"{call.config.name}: not running ({found.reason})",)
         shown = Table("Sources", ("source", "state"), states)
         data = {"running": False, "reason": found.reason, "sources": [*call.config.sources]}
-    data["changes"] = [_change(it) for it in changes]
+    # What they hold is no secret.
+    data["changes"] = [
+        {
+            "source": it.name,
+            "removed": it.config is None,
+            "by": it.by,
+            "at": it.at.isoformat(),
+            "config": it.config,
+        }
+        for it in changes
+    ]
     return Report(data, (*head, shown, *map(_words, changes)))
 
 
@@ -102,17 +112,6 @@ def _pairs(given: list[str]) -> dict[str, str]:
             raise typer.BadParameter(f"'{item}' is not KEY=VALUE")
         found[key] = value
     return found
-
-
-def _change(change: Change) -> dict[str, object]:
-    """A change for programs; what it holds is no secret."""
-    return {
-        "source": change.name,
-        "removed": change.config is None,
-        "by": change.by,
-        "at": change.at.isoformat(),
-        "config": change.config,
-    }
 
 
 def _words(change: Change) -> str:

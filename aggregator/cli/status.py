@@ -11,13 +11,11 @@ from aggregator.status.overview import audit_words
 from aggregator.status.schema import (
     AuditStatus,
     CheckpointStatus,
-    GapsStatus,
     LaneStatus,
     PartitionState,
     PartitionStatus,
     PausedPart,
     QuarantineStatus,
-    RecoveryStatus,
     Status,
 )
 
@@ -92,10 +90,17 @@ def _checkpoint(kept: CheckpointStatus) -> list[str]:
 
 def _optional(status: Status) -> Iterator[Table | str]:
     """What is said of what is on, or has happened."""
-    if status.recovery is not None:
-        yield _recovered(status.recovery)
-    if status.gaps.total:
-        yield _gaps(status.gaps)
+    if (done := status.recovery) is not None:
+        yield (
+            f"Recovery at {cell(done.at)} UTC, {done.seconds:.1f} s: {done.tail:,} offsets of the "
+            f"hub read, {done.found:,} records found beyond the checkpoint, {done.replayed:,} "
+            "written again"
+        )
+    if (gaps := status.gaps).total:
+        yield (
+            f"Gaps: {gaps.total:,}, {gaps.open:,} of them open, {gaps.lost:,} offsets lost as far "
+            "as known (aggregator gaps)"
+        )
     if status.quarantine is not None:
         yield quarantine_line(status.quarantine)
     yield from map(dedup_line, status.dedup)
@@ -127,13 +132,6 @@ def _part(part: PausedPart) -> str:
     return f"Paused: {where} {since(part.since, part.by)}"
 
 
-def _gaps(gaps: GapsStatus) -> str:
-    return (
-        f"Gaps: {gaps.total:,}, {gaps.open:,} of them open, {gaps.lost:,} offsets lost as far as "
-        "known (aggregator gaps)"
-    )
-
-
 def _audit(found: AuditStatus) -> str:
     if found.at is None:
         return f"Audits cannot be read: {found.error}"
@@ -142,13 +140,6 @@ def _audit(found: AuditStatus) -> str:
         words += f"; {found.not_judged:,} could not be judged"
     line = f"Audit at {cell(found.at)} UTC: {found.expected:,} records judged, {words}"
     return f"{line}; a newer one may not be known: {found.error}" if found.error else line
-
-
-def _recovered(done: RecoveryStatus) -> str:
-    return (
-        f"Recovery at {cell(done.at)} UTC, {done.seconds:.1f} s: {done.tail:,} offsets of the hub "
-        f"read, {done.found:,} records found beyond the checkpoint, {done.replayed:,} written again"
-    )
 
 
 def quarantine_line(found: QuarantineStatus) -> str:

@@ -68,15 +68,11 @@ def whole(config: Config) -> Overview:
 
 def _answer(config: Config, path: str, kind: type[Document], *, named: bool = False) -> Document:
     found = ask_running(config, path, kind, named=named)
-    if isinstance(found, Absent):
-        raise _absent(found)
-    return found
-
-
-def _absent(found: Absent) -> AggregatorError:
+    if not isinstance(found, Absent):
+        return found
     if found.is_there:
-        return AggregatorError(f"there is nothing to watch yet: {found.reason}")
-    return AggregatorError(
+        raise AggregatorError(f"there is nothing to watch yet: {found.reason}")
+    raise AggregatorError(
         f"there is nothing to watch: {found.reason}; start it with aggregator run, or name the "
         "config that it was started with by -c"
     )

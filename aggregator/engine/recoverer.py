@@ -34,6 +34,7 @@ from aggregator.plan.positions.hub_losses import (
     cuts_of,
     has_all,
     least_cuts,
+    least_ends,
     limited,
     lost_topics,
     merged,
@@ -56,7 +57,6 @@ from aggregator.plan.positions.recovery import (
 from aggregator.plan.positions.start import Gap, is_same_log
 from aggregator.store.checkpoint.identity import identity_of
 from aggregator.store.checkpoint.past_commits import Past, ProvenBound, fitting
-from aggregator.store.checkpoint.start_state import least_ends
 from aggregator.store.gaps import GapTable
 
 CANCEL_SECONDS = 10.0

@@ -5,7 +5,7 @@ How to add one: a folder with a `Service`, and a line in `features/services.py`.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
@@ -86,11 +86,6 @@ class Service:
     part: ClassVar[type[ServiceStatus] | None] = None
     """The type of this field, if `status/schema.py` has none of this name."""
 
-    @classmethod
-    def of(cls, given: Resources) -> Self:
-        """The service of one run. Asks and starts nothing."""
-        raise NotImplementedError
-
     def start(self) -> None:
         """Begin, before any record is written.
 
@@ -123,8 +118,8 @@ class Service:
         """Keep what has to be kept, and wait for its thread, for a limited time."""
 
 
-class LoopService(Service):
-    """One that takes the turns of a loop, and does nothing else."""
+class Looped:
+    """What takes the turns of a loop."""
 
     _loop: Loop
 
@@ -135,3 +130,7 @@ class LoopService(Service):
     def stop(self) -> None:
         """End it, and wait for the end, for a limited time."""
         self._loop.stop()
+
+
+class LoopService(Looped, Service):
+    """One that takes the turns of a loop, and does nothing else."""

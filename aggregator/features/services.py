@@ -1,8 +1,10 @@
 """The one list of services, by which all that follows the plan is made, shown and ended."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import TypeVar
 
+from aggregator.datapath.connector.reports import bucket_bounds
 from aggregator.features.acls.acl_sync import AclSync
 from aggregator.features.completeness.claim_maker import CompletenessWatch
 from aggregator.features.dedup.event_keeper import DedupKeeper
@@ -14,24 +16,31 @@ from aggregator.features.lineage.emitter import Lineage
 from aggregator.features.quarantine.follower import QuarantineWatch
 from aggregator.features.service import Now, Resources, Service
 from aggregator.features.verify.past_audits import AuditWatch
+from aggregator.kafka.discovery.hub_logs import read_topic_id
 from aggregator.status.service_status import ServicePart, ServiceStatus
 
 S = TypeVar("S", bound=Service)
 
-SERVICES: tuple[type[Service], ...] = (
-    TeeBeside,
-    AclSync,
-    GroupSync,
-    Groups,
-    Heartbeats,
-    Lineage,
-    AuditWatch,
-    CompletenessWatch,
-    QuarantineWatch,
-    DedupKeeper,
-)
-"""Started in this order and stopped in the reverse one: what keeps the last records of a run, as
-dedup and quarantine do, before what may take longer."""
+SERVICES: Mapping[type[Service], Callable[[Resources], Service]] = {
+    TeeBeside: lambda it: TeeBeside(it.in_force, it.emit),
+    AclSync: lambda it: AclSync(it.emit),
+    GroupSync: lambda it: GroupSync(it.emit, it.open_origins),
+    Groups: lambda it: Groups(it.emit),
+    Heartbeats: lambda it: Heartbeats(it.emit),
+    Lineage: lambda it: Lineage(it.emit),
+    AuditWatch: lambda it: AuditWatch(it.in_force.config.checkpoint),
+    CompletenessWatch: lambda it: CompletenessWatch(it.in_force, it.emit, bucket_bounds()),
+    QuarantineWatch: lambda it: QuarantineWatch(it.in_force.config, it.emit, it.hub),
+    DedupKeeper: lambda it: DedupKeeper(
+        it.in_force,
+        it.events,
+        partial(read_topic_id, it.hub, timeout=it.in_force.config.supervision.connect_timeout),
+        it.emit,
+    ),
+}
+"""How each is made for a run, which asks and starts nothing. Started in this order and stopped in
+the reverse one: what keeps the last records of a run, as dedup and quarantine do, before what may
+take longer."""
 
 
 def parts() -> dict[str, type[ServiceStatus]]:
@@ -43,7 +52,7 @@ class Services:
     """The services of one run. Used by the engine's thread."""
 
     def __init__(self, given: Resources) -> None:
-        self._all = tuple(kind.of(given) for kind in SERVICES)
+        self._all = tuple(make(given) for make in SERVICES.values())
 
     def __iter__(self) -> Iterator[Service]:
         return iter(self._all)

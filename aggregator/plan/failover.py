@@ -110,19 +110,6 @@ def to_bring_back(failovers: Sequence[Failover], hub_id: str) -> tuple[Failover,
     return waiting or tuple(it for it in own if it.returned == own[-1].returned)
 
 
-def lowest_ends(failovers: Iterable[Failover]) -> dict[TopicPartition, int]:
-    """Where the way back of all of them begins.
-
-    A partition that one of them does not know is left out: it is read from its beginning.
-    """
-    first, *others = [it.hub_ends for it in failovers] or [{}]
-    return {
-        tp: min(end, *(it[tp] for it in others)) if others else end
-        for tp, end in first.items()
-        if all(tp in it for it in others)
-    }
-
-
 class NativeCount:
     """Counts the records of a hub partition before `until` that were written there itself.
 

@@ -1,12 +1,11 @@
 """The whole plan as one value: routes, actions at the hub, lanes, slots, warnings, refusals."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from aggregator.config.schema import Config
 from aggregator.model.errors import RefusedError
-from aggregator.model.record_rules import EventRule
 from aggregator.model.values import (
     ClusterFacts,
     ClusterFailure,
@@ -20,7 +19,7 @@ from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.identities import NO_IDS
 from aggregator.plan.lanes.lanes import plan_lanes
 from aggregator.plan.lanes.producer import is_local, short_expiry
-from aggregator.plan.lanes.rate_limits import Limit, Pace, plan_pace
+from aggregator.plan.lanes.rate_limits import Pace, plan_pace
 from aggregator.plan.lanes.slots import SlotPlan, plan_slots, tasks_per_source
 from aggregator.plan.refusals import NOTHING_REFUSED, LeftOutConfig, Refusals, words_of
 from aggregator.plan.topics.after_apply import facts_after
@@ -110,9 +109,9 @@ class Plan:
                 {
                     "name": lane.name,
                     "limits": {
-                        alias: _limit(self.pace.limits[alias])
+                        alias: {"records_per_second": it.records, "bytes_per_second": it.bytes_}
                         for alias in lane.clusters
-                        if alias in self.pace.limits
+                        if (it := self.pace.limits.get(alias)) is not None
                     },
                     "partitions": [str(sp) for sp in lane.partitions],
                 }
@@ -137,7 +136,6 @@ def make_plan(
     discovery: Discovery,
     hub: ClusterFacts,
     *,
-    current_lanes: Sequence[Lane] = (),
     oldest_record_ms: Mapping[tuple[str, str], int] | None = None,
     now_ms: int | None = None,
     cores: int | None = None,
@@ -146,9 +144,9 @@ def make_plan(
 ) -> Plan:
     """Decide everything from the config and the clusters as discovered; changes nothing.
 
-    `current_lanes` keeps running lanes as they are, `flowing` is what is copied already, and
-    `refusals` what the hub does not take. History is judged against retention when both
-    `oldest_record_ms` and `now_ms` are given. Refusals are in the result, not raised.
+    `flowing` is what is copied already, and `refusals` what the hub does not take. History is
+    judged against retention when both `oldest_record_ms` and `now_ms` are given. Refusals are in
+    the result, not raised.
     """
     matching, hub_plan = _match(config, discovery, hub, flowing, refusals)
     ours = _plan_ours(config, matching, hub, refusals)
@@ -171,7 +169,6 @@ def make_plan(
         tasks.slots.warning,
     )
     partitions = [sp for route in routes for sp in route.source_partitions()]
-    room = tasks.slots.has_room
     return Plan(
         hub=hub,
         sources={alias: it for alias in config.sources if (it := discovery.ok.get(alias))},
@@ -179,7 +176,7 @@ def make_plan(
         routes=routes,
         hub_topics={**hub_plan.topics, **ours.topics},
         actions=actions,
-        lanes=plan_lanes(partitions, config.stream.lanes, current_lanes, room=room),
+        lanes=plan_lanes(partitions, config.stream.lanes, room=tasks.slots.has_room),
         slots=tasks.slots,
         skipped=matching.skipped,
         warnings=tuple(warning for warning in warnings if warning),
@@ -263,8 +260,8 @@ def _plan_ours(config: Config, matching: Matching, hub: ClusterFacts, refusals: 
         actions=tuple(actions),
         beside=heartbeats.actions,
         without=tuple(without),
-        warnings=(*quarantine.warnings, *duplicates.warnings, heartbeats.warning),
-        refusals=(*wrong, heartbeats.refusal),
+        warnings=(*quarantine.warnings, *duplicates.warnings, *heartbeats.warnings),
+        refusals=(*wrong, *heartbeats.refusals),
     )
 
 
@@ -305,13 +302,10 @@ def _plan_tasks(config: Config, routes: tuple[Route, ...], cores: int | None) ->
     others = sum(alias not in own for alias, _ in readers)
     slots = plan_slots(config.spark.master, taken + others, config.spark.conf, cores)
     left = None if slots.slots is None else slots.slots - taken
-    return _Tasks(slots, tasks_per_source(_cores(config, slots, cores), others, left), own)
-
-
-def _cores(config: Config, slots: SlotPlan, own: int | None) -> int:
-    """How many cores the tasks have: this machine's, or on executors the number of slots."""
-    here = own or 1
-    return here if is_local(config.spark.master) else slots.slots or here
+    # The tasks have this machine's cores, or on executors as many as there are slots.
+    here = cores or 1
+    own_cores = here if is_local(config.spark.master) else slots.slots or here
+    return _Tasks(slots, tasks_per_source(own_cores, others, left), own)
 
 
 def _cluster(facts: ClusterFacts) -> dict[str, Any]:
@@ -321,10 +315,6 @@ def _cluster(facts: ClusterFacts) -> dict[str, Any]:
 def _refused(topic: LeftOutTopic) -> dict[str, Any]:
     sources = [f"{alias}/{name}" for alias, name in topic.sources]
     return {"hub_topic": topic.hub_topic, "sources": sources, "reason": topic.reason}
-
-
-def _limit(limit: Limit) -> dict[str, Any]:
-    return {"records_per_second": limit.records, "bytes_per_second": limit.bytes_}
 
 
 def _route(route: Route) -> dict[str, Any]:
@@ -340,13 +330,10 @@ def _route(route: Route) -> dict[str, Any]:
         "limits": asdict(route.poison.limits),
         "origin": route.origin,
         "schemas": route.schemas,
-        "dedup": _dedup(route.dedup),
+        "dedup": route.dedup
+        and {"by": route.dedup.by, "window_seconds": route.dedup.window_ms / 1000},
         "copy_as": "batches" if route.batch_bytes else "records",
     }
-
-
-def _dedup(rule: EventRule | None) -> dict[str, Any] | None:
-    return None if rule is None else {"by": rule.by, "window_seconds": rule.window_ms / 1000}
 
 
 def _action(action: Action) -> dict[str, Any]:

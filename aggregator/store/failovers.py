@@ -12,6 +12,7 @@ from typing import Annotated
 
 import pyarrow as pa
 
+from aggregator.model.alike import made_of
 from aggregator.model.values import TopicPartition
 from aggregator.plan.failover import Failover
 from aggregator.store.state_store import StateStore
@@ -80,15 +81,7 @@ class Failovers:
             pause=pause,
             alive=alive,
         )
-        row = FailoverRow(
-            at=failover.at,
-            cluster=alias,
-            hub_cluster_id=hub_cluster_id,
-            hub_ends=hub_ends,
-            id=failover.id,
-            pause=pause,
-            alive=alive,
-        )
+        row = made_of(FailoverRow, failover, cluster=alias, hub_ends=hub_ends, returned=None)
         self._log.append([row])
         return failover
 
@@ -102,8 +95,9 @@ class Failovers:
 
 
 def _failover(row: FailoverRow, returned: str) -> Failover:
-    return Failover(
-        at=row.at,
+    return made_of(
+        Failover,
+        row,
         hub_cluster_id=row.hub_cluster_id or "",
         hub_ends={
             TopicPartition(topic, int(number)): end
@@ -111,7 +105,6 @@ def _failover(row: FailoverRow, returned: str) -> Failover:
             for number, end in partitions.items()
         },
         id=row.name,
-        pause=row.pause,
         returned=returned,
         alive=bool(row.alive),
     )

@@ -4,7 +4,7 @@ Append-only; the row of a gap with the highest number has its state. The running
 the command line may append at the same time: the later one has the higher number.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from deltalake import DeltaTable
 
 from aggregator.model.alike import made_of
-from aggregator.model.errors import CheckpointError
+from aggregator.model.errors import CheckpointError, RefusedError
 from aggregator.model.failpoint import failpoint
 from aggregator.model.values import LogId, SourcePartition
 from aggregator.plan.positions.gaps import Decision, GapRecord
@@ -77,6 +77,36 @@ class GapTable:
         if (delta := self._table.open()) is None:
             return {}
         return {record.id: record for record, _ in self._read(delta).values()}
+
+    def select(self, source: str | None, topic: str | None) -> list[GapRecord]:
+        """The newest record of each gap, of a source and a topic where they are given."""
+        return [
+            record
+            for record in self.load().values()
+            if source in (None, record.gap.partition.cluster)
+            and topic in (None, record.gap.partition.topic)
+        ]
+
+    def accept(
+        self, names: Sequence[str], source: str | None, topic: str | None
+    ) -> list[GapRecord]:
+        """Accept open gaps: those with these ids, or with none all of a source or topic.
+
+        A running instance continues at its next discovery, else the next start does. Raises
+        RefusedError for an id that is no open gap, and when nothing is named at all.
+        """
+        if not names and source is None and topic is None:
+            raise RefusedError(["name gaps by their ids, or all open ones by source or topic"])
+        found = {it.id: it for it in self.select(source, topic) if not it.resolved}
+        if unknown := sorted(set(names) - found.keys()):
+            raise RefusedError(
+                [f"no open gap {', '.join(unknown)}; `aggregator gaps --open` lists them"]
+            )
+        now = datetime.now(UTC)
+        chosen = [found[name] for name in dict.fromkeys(names)] if names else list(found.values())
+        accepted = [record.accepted(now) for record in chosen]
+        self.append(accepted)
+        return accepted
 
     def append(self, records: Iterable[GapRecord]) -> None:
         """Write one row for each record, in one commit; nothing when there are none."""

@@ -12,8 +12,8 @@ from typing import Any
 from aggregator.config.schema import Config
 from aggregator.extras.embedded.cluster import EmbeddedCluster, start_clusters
 from aggregator.extras.embedded.ports import free_ports
-from aggregator.extras.embedded.spark_master import HOST
 from aggregator.extras.embedded.topics import create_topic
+from bench.spark_master import HOST
 from faults.clusters import (
     hub_cluster,
     login_at,

@@ -15,9 +15,9 @@ import pytest
 
 from aggregator.config.schema import Config
 from aggregator.extras.embedded.cluster import EmbeddedCluster
-from aggregator.extras.embedded.spark_master import HOST
 from aggregator.extras.embedded.topics import create_topic
 from aggregator.model.failpoint import VARIABLE
+from bench.spark_master import HOST
 from support.application import SHORT_BATCHES, Application, application
 from support.archived import executors
 from support.java_options import QUICK_START

@@ -17,7 +17,6 @@ from confluent_kafka.admin import PartitionMetadata
 
 from aggregator.config.schema import Config
 from aggregator.extras.embedded.cluster import EmbeddedCluster
-from aggregator.extras.embedded.spark_master import HOST
 from aggregator.extras.embedded.topics import (
     ONCE,
     NewRecord,
@@ -32,6 +31,7 @@ from aggregator.kafka.admin import HUB, discover, hub_facts, open_admin
 from aggregator.kafka.admin.preflight import check_cluster
 from aggregator.model.values import SourcePartition
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from bench.spark_master import HOST
 from support.application import SHORT_BATCHES, application
 from support.archived import executors
 from support.changing import alter_topic, create_at

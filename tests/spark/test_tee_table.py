@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from aggregator.features.delta_sink.hub_topics_now import TopicNow
-from aggregator.features.delta_sink.land_batch import Attempt, TableKnown, land
+from aggregator.features.delta_sink.land_batch import Attempt, HubReader, TableKnown, land
 from aggregator.features.delta_sink.landed_commits import (
     KEY,
     TableCommit,
@@ -86,7 +86,7 @@ class Hub:
         return TopicNow(self.topic_id, dict(self.logs))
 
 
-class Reads:
+class Reads(HubReader):
     """Reads a topic of the hub as Spark's Kafka source does; with `fails` not to the end."""
 
     def __init__(self, topic_id: str, *, fails: bool = False) -> None:

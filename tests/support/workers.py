@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from aggregator.extras.embedded.spark_master import SparkMaster, WorkerSize, spark_master
+from bench.spark_master import SparkMaster, WorkerSize, spark_master
 from support.java_options import QUICK_START
 from support.processes import Process, processes
 from support.reading import wait_for

@@ -13,7 +13,6 @@ import pytest
 from aggregator.config.kafka_settings import DEFAULTS, ENFORCED
 from aggregator.config.schema import StreamConfig
 from aggregator.extras.embedded.processes import GuardedProcess
-from aggregator.extras.embedded.spark_master import SparkMaster
 from aggregator.model.values import TopicPartition
 from bench import mirror
 from bench.bed import Bed, RunFailedError
@@ -47,6 +46,7 @@ from bench.measure import (
 )
 from bench.report import Result, to_json, to_markdown
 from bench.rounds import run_works
+from bench.spark_master import SparkMaster
 from bench.tools import described
 from bench.usage import members
 from bench.works import GROUPS, WORKS, Kind, chosen

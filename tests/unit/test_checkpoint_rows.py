@@ -21,6 +21,7 @@ from aggregator.store.checkpoint.rows import (
 )
 from aggregator.store.checkpoint.start_state import CheckpointState, latest_rows, state_from
 from support.examples import examples
+from support.hub_ends import hub_ends_for
 
 PARTITIONS = [
     SourcePartition(cluster, topic, partition)
@@ -87,7 +88,7 @@ def test_the_latest_commit_of_each_partition_counts_in_any_order(found, random):
             assert sp not in state.entries
             continue
         assert state.positions[sp] == of_it[-1].positions[sp]
-        assert state.hub_ends_for([sp]) == of_it[-1].hub_ends
+        assert hub_ends_for(state, [sp]) == of_it[-1].hub_ends
         assert (sp in state.unclean) is (not of_it[-1].clean)
     assert state.seq == len(found)
     assert state.epoch == max(commit.epoch for commit in found)
@@ -193,7 +194,7 @@ def test_a_full_commit_says_what_all_before_it_say(found, without):  # type: ign
     expected = {sp: was for sp, was in what_counts(state).items() if sp not in without}
     assert what_counts(full) == expected
     for sp in expected:
-        own, kept = state.hub_ends_for([sp]), full.hub_ends_for([sp])
+        own, kept = hub_ends_for(state, [sp]), hub_ends_for(full, [sp])
         # A lower bound may go down, or become unknown; never up.
         assert set(kept) <= set(own)
         assert all(kept[tp] <= own[tp] for tp in kept)
@@ -208,10 +209,10 @@ def test_a_full_commit_keeps_each_lanes_own_hub_ends() -> None:
         Checkpoint("b", 1, 1, Positions({us: 6}), {hub: 900, HUB_PARTITIONS[1]: 7}, 2, seq=2),
     )
     full = state_from(to_table(state.carried(3, 1, ()), 0))
-    assert full.hub_ends_for([eu]) == {hub: 100}
-    assert full.hub_ends_for([us]) == {hub: 900, HUB_PARTITIONS[1]: 7}
+    assert hub_ends_for(full, [eu]) == {hub: 100}
+    assert hub_ends_for(full, [us]) == {hub: 900, HUB_PARTITIONS[1]: 7}
     # Together: the smaller one; what one of them does not know has no bound.
-    assert full.hub_ends_for() == {hub: 100}
+    assert hub_ends_for(full) == {hub: 100}
 
 
 def test_ids_are_those_of_the_newest_entry() -> None:
@@ -240,7 +241,7 @@ def test_an_empty_table_is_an_empty_clean_state() -> None:
     empty = state_from(to_table([], 0))
     assert empty == CheckpointState()
     assert empty.clean
-    assert empty.hub_ends_for() == {}
+    assert hub_ends_for(empty) == {}
 
 
 def test_an_epoch_row_counts_for_the_numbers_only() -> None:

@@ -25,6 +25,7 @@ from aggregator.store.checkpoint.rows import HUB, Checkpoint, from_table
 from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.delta import dataset, reason_of, table_uri, translated
 from support.examples import examples
+from support.hub_ends import hub_ends_for
 
 
 def commit(
@@ -103,7 +104,7 @@ def test_what_is_appended_is_loaded(tmp_path: Path) -> None:
     assert set(state.positions.values()) == {2, 3}
     assert (state.seq, state.epoch) == (4, 1)
     assert state.unclean == {SourcePartition("eu", "orders", p) for p in range(3)}
-    assert state.hub_ends_for() == {TopicPartition("orders", p): 20 for p in range(2)}
+    assert hub_ends_for(state) == {TopicPartition("orders", p): 20 for p in range(2)}
     assert state.cluster_ids == {"eu": "id-eu", "us": "id-us", HUB: "id-hub"}
     assert state.hub_ids["orders"] == "hub-tid"
     assert state.entries[SourcePartition("eu", "orders", 0)].log_end == 8

@@ -92,8 +92,8 @@ def test_each_look_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(look_module, "discover", failing)
     for _ in range(2):
-        found = Lookout._try(config(), {}, (), NOTHING_REFUSED, Doubts(), {}, Planner())
-        assert str(found) == "no answer"
+        with pytest.raises(AggregatorError, match="no answer"):
+            look_module._look(config(), {}, (), NOTHING_REFUSED, Doubts(), {}, Planner())
     (first, admin), (second, other) = used
     assert first is not second
     assert admin is not other
@@ -113,7 +113,7 @@ def test_a_look_is_as_old_as_the_first_request_for_what_it_found(
 
     for module in (look_module, prepare_module):
         monkeypatch.setattr(module, "discover", slow)
-    look = Lookout._try(config(), {}, (), NOTHING_REFUSED, Doubts(), {}, Planner())
+    look = look_module._look(config(), {}, (), NOTHING_REFUSED, Doubts(), {}, Planner())
     assert isinstance(look, Look)
     assert look.began <= asked[0]
     # So is the look of a start, whatever was waited for since its plan was made.

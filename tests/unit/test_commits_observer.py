@@ -32,6 +32,7 @@ from aggregator.store.checkpoint.rows import Checkpoint
 from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.delta import table_uri
 from support.flow_world import config_of
+from support.hub_ends import hub_ends_for
 from support.reading import wait_for
 from support.reports import lane_report, task
 from support.sizes import largest
@@ -154,7 +155,7 @@ class World:
 
     def bound(self, *partitions: SourcePartition) -> int:
         """Where a recovery of these partitions (of EU0 alone) would begin to read."""
-        return self.state.hub_ends_for(partitions or [EU0])[HUB0]
+        return hub_ends_for(self.state, partitions or [EU0])[HUB0]
 
     def read_again(self) -> CheckpointState:
         """The state as another process finds it."""
@@ -426,7 +427,7 @@ def test_a_position_that_is_moved_belongs_to_the_new_topic_and_is_bounded_by_the
     entry = world.state.entries[EU0]
     assert (entry.position, entry.topic_id, entry.log_end) == (0, "U", None)
     assert world.state.clean
-    assert world.state.hub_ends_for() == {HUB0: 55}
+    assert hub_ends_for(world.state) == {HUB0: 55}
     assert world.observer.positions == Positions({EU0: 0})
 
 
@@ -741,15 +742,15 @@ def test_a_lane_that_starts_or_ends_asks_for_the_ends_of_its_own_hub_topics_alon
     ends |= {HUB0: 17, logs[0]: 27}
     world.begun(positions=Positions({US1: 0}), name="us-2", into="logs")
     assert asked == [{"orders": 1}, counts, counts, {"orders": 1}, {"logs": 2}]
-    assert world.state.hub_ends_for([US0]) == {HUB0: 15, logs[0]: 25, logs[1]: 5}
-    assert world.state.hub_ends_for([US1]) == {HUB0: 15, logs[0]: 27, logs[1]: 5}
+    assert hub_ends_for(world.state, [US0]) == {HUB0: 15, logs[0]: 25, logs[1]: 5}
+    assert hub_ends_for(world.state, [US1]) == {HUB0: 15, logs[0]: 27, logs[1]: 5}
     # All of them are bounds of those that have begun before.
-    assert world.state.hub_ends_for([EU0]) == {HUB0: 10}
+    assert hub_ends_for(world.state, [EU0]) == {HUB0: 10}
     asked.clear()
     query.tells(task({US0: 3}, snapshot=number))
     world.observer.finish(query, clean=True)
     assert asked == [{"orders": 1}]
-    assert world.state.hub_ends_for([US0]) == {HUB0: 17, logs[0]: 27, logs[1]: 5}
+    assert hub_ends_for(world.state, [US0]) == {HUB0: 17, logs[0]: 27, logs[1]: 5}
     # And of the whole hub now and then, as others may write there.
     asked.clear()
     world.later(observer.READ_SECONDS)

@@ -34,7 +34,7 @@ from aggregator.features.dedup.event_table import (
 from aggregator.features.quarantine.ledger import LedgerEntry
 from aggregator.features.quarantine.records import Origin, Quarantined
 from aggregator.model.errors import CheckpointError, ConfigError
-from aggregator.model.events import Event
+from aggregator.model.events import Event, EventSink
 from aggregator.model.loop import FOREVER
 from aggregator.model.values import ClusterFacts, Discovery, SourcePartition, TopicFacts
 from aggregator.plan.actions import CreateTopic
@@ -262,15 +262,18 @@ class Played:
         self.calls.append(("cancel",))
 
 
+def keeper_of(in_force: Any, played: Played, emit: EventSink) -> DedupKeeper:
+    connector: Any = played
+    return DedupKeeper(in_force, connector, played.topic_id, emit)
+
+
 class World:
     def __init__(self, folder: Path) -> None:
         config = config_of(folder, topics={"dedup": {"by": RULE.by, "window": "1m"}})
         self.folder = folder
         in_force: Any = SimpleNamespace(config=config)
         self.connector, self.told = Played(), list[Event]()
-        self.keeper = DedupKeeper(
-            in_force, self.connector, self.connector.topic_id, self.told.append
-        )
+        self.keeper = keeper_of(in_force, self.connector, self.told.append)
         self.table = DedupTable(StateStore(str(folder)))
 
     def turn(self, *, last: bool = False) -> list[tuple[Any, ...]]:
@@ -284,12 +287,7 @@ class World:
         self.connector.ids = [topic_id]
         self.connector.stands["ready"] = False
         self.connector.answer |= {"remade": False, **answer}
-        self.keeper = DedupKeeper(
-            self.keeper._in_force,
-            self.connector,
-            self.connector.topic_id,
-            self.told.append,
-        )
+        self.keeper = keeper_of(self.keeper._in_force, self.connector, self.told.append)
         (_, ends), *loads, _ = self.turn()
         return ends, sum(count for _, count in loads)
 
@@ -308,7 +306,7 @@ def test_without_dedup_its_thread_rests_until_the_config_has_some(tmp_path: Path
     off, on = config_of(tmp_path), World(tmp_path).keeper._in_force.config
     in_force: Any = SimpleNamespace(config=off)
     played, woken = Played(), list[bool]()
-    keeper = DedupKeeper(in_force, played, played.topic_id, lambda _: None)
+    keeper = keeper_of(in_force, played, lambda _: None)
     keeper._loop.wake = lambda: woken.append(True)  # type: ignore[method-assign]
     keeper._turn(last=False)
     assert keeper._loop._every() == FOREVER

@@ -48,7 +48,7 @@ class World:
             **{name: self.note(name) for name in ("goes_by", "update", "load")},
         )
         self.changes = SimpleNamespace(refused=list, make=self.make, all_now=False)
-        hub: Any = SimpleNamespace(by_controller=self.note("by_controller"))
+        hub: Any = SimpleNamespace(descriptions=self.note("descriptions"))
         changes: Any = self.changes
         nobody: Any = None
         self.events: list[Event] = []
@@ -129,7 +129,7 @@ def test_so_does_what_the_config_says_is_to_end_it(world: World) -> None:
 def test_what_flows_into_a_new_topic_waits_for_its_id_unless_the_run_is_to_end(
     world: World, *, ends: bool
 ) -> None:
-    world.fails["by_controller"] = ClusterError("hub: no answer")
+    world.fails["descriptions"] = ClusterError("hub: no answer")
     world.changes.all_now = ends
     hub, slots = ClusterFacts("hub", "H", 1, {}), SlotPlan("local[4]", None, 4)
     plan = Plan(hub, {}, {}, (), {}, (CreateTopic("new", 1, None, {}),), (), slots)

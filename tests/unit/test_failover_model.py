@@ -23,7 +23,8 @@ from aggregator.features.groups.hub_offsets import (
     mark_of,
 )
 from aggregator.model.values import OffsetRange, Pause, SourcePartition, TopicPartition
-from aggregator.plan.failover import Failover, NativeCount, ends_of, lowest_ends, to_bring_back
+from aggregator.plan.failover import Failover, NativeCount, ends_of, to_bring_back
+from aggregator.plan.positions.hub_losses import least_ends
 from support.examples import examples
 
 HUB, EU = TopicPartition("orders", 0), SourcePartition("eu", "orders", 0)
@@ -113,7 +114,7 @@ class World:
         self.pause = None
         self.copy(len(self.eu))
         brought = to_bring_back(self.failovers, "hub")
-        start = lowest_ends(brought)[HUB]
+        start = least_ends(it.hub_ends for it in brought)[HUB]
         if self.back is None:
             count = NativeCount(OffsetRange(0, len(self.hub)), start, 10_000)
             for at in range(count.start, count.end):

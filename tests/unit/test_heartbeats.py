@@ -28,7 +28,8 @@ from aggregator.model.errors import ConfigError
 from aggregator.model.events import Event
 from aggregator.model.values import ClusterFacts, SourcePartition, SourceState, TopicFacts
 from aggregator.plan.actions import CreateTopic
-from aggregator.plan.topics.heartbeats_topic import HeartbeatsPlan, plan_heartbeats
+from aggregator.plan.topics.heartbeats_topic import plan_heartbeats
+from aggregator.plan.topics.quarantine_topics import AsidePlan
 from aggregator.plan.topics.source_configs import Contribution
 from aggregator.store.checkpoint.start_state import CheckpointState
 from support.reading import wait_for
@@ -77,36 +78,37 @@ def test_a_source_of_which_nothing_is_read_has_none() -> None:
     assert beating({}, {EU}) == set()
 
 
-def plan(config: Config, hub: ClusterFacts = FREE, **contributions: Any) -> HeartbeatsPlan:
+def plan(config: Config, hub: ClusterFacts = FREE, **contributions: Any) -> AsidePlan:
     return plan_heartbeats(config, contributions, hub)
 
 
 def test_the_topic_is_made_as_mirrormaker_makes_it() -> None:
     made = CreateTopic("heartbeats", 1, None, {"cleanup.policy": "compact"})
-    assert plan(on()) == HeartbeatsPlan((made,))
+    assert plan(on()) == AsidePlan(actions=(made,))
     (action,) = plan(on("topics.replication_factor=3")).actions
     assert isinstance(action, CreateTopic) and action.replication_factor == 3
     there = ClusterFacts("(hub)", "H", 1, {"heartbeats": TopicFacts("heartbeats", "", 1, 1)})
-    assert plan(on(), there) == HeartbeatsPlan()
-    assert plan(config_of()) == HeartbeatsPlan()
+    assert plan(on(), there) == AsidePlan()
+    assert plan(config_of()) == AsidePlan()
 
 
 def test_where_no_topics_are_created_it_is_said_what_is_missing() -> None:
     found = plan(on("topics.create=false"))
     assert found.actions == ()
-    assert found.warning == (
+    assert found.warnings == (
         "no heartbeats are written: hub topic heartbeats does not exist and topics.create is "
-        "false; create it with 1 partition and cleanup.policy=compact"
+        "false; create it with 1 partition and cleanup.policy=compact",
     )
 
 
 def test_a_topic_of_a_source_that_would_flow_into_it_is_refused() -> None:
     other = (Contribution("eu", TopicFacts("heartbeats", "", 1, 1)),)
-    assert plan(config_of(), heartbeats=other) == HeartbeatsPlan()
+    assert plan(config_of(), heartbeats=other) == AsidePlan()
     found = plan(on(), heartbeats=other)
     assert found.actions == ()
-    assert "eu/heartbeats flows into it as well" in found.refusal
-    assert "set heartbeats: false" in found.refusal
+    (refusal,) = found.refusals
+    assert "eu/heartbeats flows into it as well" in refusal
+    assert "set heartbeats: false" in refusal
 
 
 @pytest.mark.parametrize(

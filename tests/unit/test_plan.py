@@ -19,6 +19,7 @@ from aggregator.model.values import (
     TopicFacts,
 )
 from aggregator.plan import Plan, make_plan
+from aggregator.plan.lanes.lanes import plan_lanes
 from aggregator.plan.topics.retention import duration
 from aggregator.plan.topics.routes import hub_topic_selected
 
@@ -287,16 +288,15 @@ def test_a_source_may_have_tasks_of_its_own_and_the_others_share_the_slots_that_
 
 def test_without_slots_to_spare_what_is_new_joins_a_lane_that_there_is() -> None:
     before = plan(config({"eu": "orders", "us": "orders"}), EU).lanes
-    tight = plan(config(spark={"master": "local[3]"}), EU, US, current_lanes=before)
-    assert [(lane.name, len(lane.partitions)) for lane in tight.lanes] == [("eu", 9)]
-    roomy = plan(config(spark={"master": "local[4]"}), EU, US, current_lanes=before)
-    assert [(lane.name, len(lane.partitions)) for lane in roomy.lanes] == [("eu", 6), ("us", 3)]
 
+    def lanes(slots: int) -> list[tuple[str, int]]:
+        found = plan(config(spark={"master": f"local[{slots}]"}), EU, US)
+        partitions = [sp for route in found.routes for sp in route.source_partitions()]
+        then = plan_lanes(partitions, current=before, room=found.slots.has_room)
+        return [(lane.name, len(lane.partitions)) for lane in then]
 
-def test_running_lanes_are_kept() -> None:
-    before = plan(config(), EU).lanes
-    assert plan(config(), EU, US, current_lanes=before).lanes[0] is not None
-    assert plan(config(), EU, US, current_lanes=before).lanes[:1] == before
+    assert lanes(3) == [("eu", 9)]
+    assert lanes(4) == [("eu", 6), ("us", 3)]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def end(monkeypatch: pytest.MonkeyPatch) -> Iterator[End]:
 
     def run(first: OffsetRange | None, last: OffsetRange | None) -> str:
         logs = iter((first, last))
-        monkeypatch.setattr(watch_module, "quarantine_log", lambda *_: next(logs))
+        monkeypatch.setattr(watch_module, "log_of", lambda *_: next(logs))
         watch = QuarantineWatch(config_of(), lambda _: None, ADMIN)
         watch.start()
         watch.stop()

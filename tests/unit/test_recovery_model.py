@@ -28,6 +28,7 @@ from aggregator.store.checkpoint.identity import Identity
 from aggregator.store.checkpoint.rows import Checkpoint
 from aggregator.store.checkpoint.start_state import CheckpointState
 from support.examples import examples
+from support.hub_ends import hub_ends_for
 from support.offsets import offsets_in, ranges_of
 
 SOURCES = [
@@ -456,7 +457,7 @@ class Aggregation:
     def recover_these(self, partitions: list[SourcePartition], *, crash: bool) -> None:
         if not partitions:
             return
-        bound = self.state.hub_ends_for(partitions)
+        bound = hub_ends_for(self.state, partitions)
         tail = self.tail_of(self.positions.only(set(partitions)), bound)
         found = self.scan(tail)
         logs = {sp: OffsetRange(0, self.ends[sp]) for sp in partitions if sp not in self.others}

@@ -28,6 +28,7 @@ from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.past_commits import AGAIN, SET, Past, fitting, least
 from aggregator.store.checkpoint.rows import Checkpoint
 from support.examples import examples
+from support.hub_ends import hub_ends_for
 from support.offsets import offsets_in, ranges_of
 
 SP = SourcePartition("eu", "orders", 0)
@@ -85,7 +86,7 @@ class World:
     def recover(self, positions: Positions) -> tuple[int, Skip, int]:
         """Where it goes on, what it leaves out, and the bound of that; -1 for the hub's end."""
         logs = {HUB: OffsetRange(0, len(self.hub))}
-        tail = plan_tail(positions, self.table.load().hub_ends_for([SP]), logs)
+        tail = plan_tail(positions, hub_ends_for(self.table.load(), [SP]), logs)
         read = [at for log in tail.ranges.values() for at in self.hub[log.earliest : log.latest]]
         ranges = ranges_of(at for at in read if at >= positions[SP])
         found = {SP: Skip(ranges)} if ranges else {}

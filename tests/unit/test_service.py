@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 from urllib.request import urlopen
 
 import pytest
@@ -53,10 +53,6 @@ class Tide(Service):
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    @classmethod
-    def of(cls, given: Resources) -> Self:
-        return cls()
-
     def follow(self, now: Now) -> None:
         self.calls.append("follow")
 
@@ -87,7 +83,8 @@ def sets(tmp_path: Path) -> list[str]:
 def test_a_service_in_the_list_is_shown_by_everything_that_shows_services(
     sets: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(services_module, "SERVICES", (*services_module.SERVICES, Tide))
+    known = {**services_module.SERVICES, Tide: lambda _: Tide()}
+    monkeypatch.setattr(services_module, "SERVICES", known)
     config = load_text("", sets, {})
     hub = cast("ClusterAdmin", None)
     services = Services(Resources(InForce(config), lambda _: None, hub, None, ProcessOrigins))

@@ -297,7 +297,7 @@ class Control:
             ids: tuple[str, ...] = ()
             if found.keys:
                 seen = discover(new)
-                plan = plan_with(new, seen, hub_facts(seen), ())
+                plan = plan_with(new, seen, hub_facts(seen))
                 plan.raise_if_refused()
                 ids = id_notes(self.config, plan.routes, plan.hub.topics)
 

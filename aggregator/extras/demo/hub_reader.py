@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from aggregator.extras.demo.verdict import Flow, Found, origin_of
 from aggregator.kafka.reader import WHOLE_LOG, read_ranges
 from aggregator.model.errors import ClusterError
-from aggregator.model.values import Raw, TopicPartition
+from aggregator.model.values import TopicPartition
 
 ASK_SECONDS = 10.0
 READ_SECONDS = 60.0
@@ -92,7 +92,8 @@ class Tail:
     def _note(self, message: Message, now_ms: float) -> None:
         if _at_end(message):
             return
-        origin = origin_of(_headers(message))
+        headers: Any = message.headers()
+        origin = origin_of(list(headers or ()))
         stamp = message.timestamp()[1]
         begin = self._measure_from_ms
         with self._lock:
@@ -120,7 +121,15 @@ class DemoReader:
                 ranges = {TopicPartition(it.topic, it.partition): WHOLE_LOG for it in places}
                 for tp, raw in read_ranges(consumer, "hub", ranges, READ_SECONDS):
                     if self.example is None:
-                        self.example = _example(tp, raw)
+                        self.example = Example(
+                            topic=tp.topic,
+                            partition=tp.partition,
+                            offset=raw.offset,
+                            timestamp_ms=raw.at_ms,
+                            key=_text(raw.key),
+                            value=_text(raw.value),
+                            headers=tuple((name, _text(value)) for name, value in raw.headers),
+                        )
                     yield Found(tp.topic, tp.partition, origin_of(raw.headers))
         except KafkaException as error:
             raise ClusterError(f"hub: {error.args[0]}") from error
@@ -157,23 +166,6 @@ def _at_end(message: Message) -> bool:
     if error.code() == KafkaError._PARTITION_EOF:
         return True
     raise ClusterError(f"hub: {error}")
-
-
-def _headers(message: Message) -> list[tuple[str, bytes | None]]:
-    headers: Any = message.headers()
-    return list(headers or ())
-
-
-def _example(tp: TopicPartition, raw: Raw) -> Example:
-    return Example(
-        topic=tp.topic,
-        partition=tp.partition,
-        offset=raw.offset,
-        timestamp_ms=raw.at_ms,
-        key=_text(raw.key),
-        value=_text(raw.value),
-        headers=tuple((name, _text(value)) for name, value in raw.headers),
-    )
 
 
 def _text(value: Any) -> str:

@@ -106,10 +106,14 @@ def produce(
     bootstrap: str, topic: str, records: Iterable[NewRecord], *, client: Client | None = None
 ) -> int:
     """Write records in this order, acknowledged by all replicas; returns how many."""
+    # Of several brokers another one may be sent again what the first has. With one, a request at a
+    # time does: librdkafka looks only every half a second whether it can ask for a producer id, so
+    # that would be most of what a small write takes.
+    once_and_in_order = ONCE if "," in bootstrap else {"max.in.flight": 1}
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
-            **_once_and_in_order(bootstrap),
+            **once_and_in_order,
             "linger.ms": 5,
             # As every Java client does, so that keys land where Java tools expect them.
             "partitioner": "murmur2_random",
@@ -157,16 +161,6 @@ def end_offsets(bootstrap: str, topic: str, *, client: Client | None = None) -> 
     return wait_until(
         lambda: _offsets(kafka, topic), seconds=SECONDS, what=f"{topic} has no leaders"
     )
-
-
-def _once_and_in_order(bootstrap: str) -> Mapping[str, Any]:
-    """Settings of a producer. Of several brokers another one may be sent again what the first has.
-
-    With one, a request at a time does: librdkafka looks only every half a second whether it can
-    ask for a producer id, so that would be most of what a small write takes.
-    """
-    several = "," in bootstrap
-    return ONCE if several else {"max.in.flight": 1}
 
 
 def _usable(kafka: AdminClient, topic: str, partitions: int) -> None:

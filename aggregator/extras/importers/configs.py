@@ -156,11 +156,16 @@ def alias_of(text: str, taken: Iterable[str] = ()) -> str:
     """A valid name of a source or an aggregation, like `text` and none of `taken`."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_") or "source"
     assert ALIAS_PATTERN.fullmatch(plain)
-    used, name, number = set(taken), plain, 1
-    while name in used:
+    return numbered(plain, taken)
+
+
+def numbered(name: str, taken: Iterable[str], mark: str = "-") -> str:
+    """The name, behind it `mark` and a number from 2 on where it is one of those `taken`."""
+    used, found, number = set(taken), name, 1
+    while found in used:
         number += 1
-        name = f"{plain}-{number}"
-    return name
+        found = f"{name}{mark}{number}"
+    return found
 
 
 def _alias_of_file(file: str) -> str:

@@ -234,8 +234,7 @@ def _tell_of_worker(drafts: Sequence[Sketch], worker: Settings) -> None:
     for key in worker.values:
         if key.startswith("producer.") or key == ADDRESS or not drafts:
             continue
-        begins = [it for it in words.NO_EFFECT if key.startswith(it)]
-        reason = words.NO_EFFECT[max(begins, key=len)] if begins else "is the worker's own"
+        reason = words.no_effect(key) or "is the worker's own"
         if key in words.CONVERTERS:
             reason = "records are copied as bytes"
         elif is_of_cluster(key):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aggregator.config.kafka_names import READERS
-from aggregator.extras.importers.configs import Sketch, Where, alias_of, plain_address
+from aggregator.extras.importers.configs import Sketch, Where, alias_of, numbered, plain_address
 from aggregator.extras.importers.mirror_maker_1_keys import CONNECTION, NO_CLIENTS, reason_without
 from aggregator.features.connectors.mirror_maker_source import (
     ADDRESS,
@@ -95,7 +95,8 @@ class HubsOfFlows:
                 placed.brokers |= hub.brokers
                 return placed
         names = [str(it.draft.tree["name"]) for it in self._placed]
-        draft = Sketch(_target(hub.name, [it.draft.target for it in self._placed]), self._tool)
+        target = numbered(hub.name, (it.draft.target for it in self._placed))
+        draft = Sketch(target, self._tool)
         draft.put(("name",), alias_of(hub.name, names), hub.where)
         if hub.address.strip():
             draft.put(("hub", "bootstrap_servers"), hub.address.strip(), hub.where)
@@ -117,14 +118,6 @@ class HubsOfFlows:
             if known:
                 where = placed.draft.came[("name",)]
                 placed.draft.put(("hub", "known_as"), list(dict.fromkeys(known)), where)
-
-
-def _target(name: str, taken: list[str]) -> str:
-    number, found = 1, name
-    while found in taken:
-        number += 1
-        found = f"{name}-{number}"
-    return found
 
 
 def take_clients(draft: Sketch, alias: str, producer: Client, admin: Client) -> None:

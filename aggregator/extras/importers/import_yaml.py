@@ -12,7 +12,7 @@ from aggregator.config.load import load_text
 from aggregator.config.mask import hide_passwords, is_secret
 from aggregator.config.references import escape, refers
 from aggregator.config.render import dump
-from aggregator.extras.importers.configs import Imported, Path, Stored, Untaken, Where
+from aggregator.extras.importers.configs import Imported, Path, Stored, Untaken, Where, numbered
 from aggregator.extras.importers.mirror_maker_1_keys import CONNECTION
 from aggregator.model.errors import ConfigError, Problem
 
@@ -105,12 +105,7 @@ class _Hiding:
 
     def refer(self, path: Path, end: str = "") -> str:
         """A reference to an environment variable for the value at a path."""
-        taken = {secret.name for secret in self.found}
-        plain = name = _variable(path, end)
-        number = 1
-        while name in taken:
-            number += 1
-            name = f"{plain}_{number}"
+        name = numbered(_variable(path, end), (secret.name for secret in self.found), "_")
         self.found.append(Secret(name, self._came.get(path, Where("", ".".join(path)))))
         return f"${{env:{name}}}"
 

@@ -298,7 +298,7 @@ class _Reading:
         )
         name = key.removeprefix(f"{cluster}.")
         noted = self._noted.get(key, "")
-        if noted and (OF_CLIENTS.fullmatch(name) or not _no_effect(name)):
+        if noted and (OF_CLIENTS.fullmatch(name) or not words.no_effect(name)):
             return noted
         if "->" in key:
             if key.startswith(flows):
@@ -324,12 +324,7 @@ class _Reading:
 
     @staticmethod
     def _without(name: str) -> str:
-        return _no_effect(name) or "is not known"
+        return words.no_effect(name) or "is not known"
 
 
 OF_NO_FLOW = "is of a flow that is not enabled"
-
-
-def _no_effect(name: str) -> str:
-    begins = [it for it in words.NO_EFFECT if name.startswith(it)]
-    return words.NO_EFFECT[max(begins, key=len)] if begins else ""

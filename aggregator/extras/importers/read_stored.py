@@ -115,7 +115,7 @@ def _selected(config: Config, alias: str) -> Sequence[TopicPartition]:
     hub = hub_facts(discovered)
     if discovered.failed:
         raise ClusterError("\n".join(str(it) for it in discovered.failed.values()))
-    plan = plan_with(config, discovered, hub, ())
+    plan = plan_with(config, discovered, hub)
     return [
         sp.topic_partition
         for route in plan.routes

@@ -7,30 +7,24 @@ from aggregator.config.render import dump
 from aggregator.extras.importers.configs import Path, Shared, Sketch
 from aggregator.features.connectors.mirror_maker_source import shown
 
-Choose = Callable[[Sequence[Any]], Any]
-
 
 class _Common(NamedTuple):
     """How one of several values is chosen, and what follows for those that say another one."""
 
-    choose: Choose
+    choose: Callable[[Sequence[Any]], Any]
     follows: str
 
 
 def _first(values: Sequence[Any]) -> Any:
-    return next(it for it in values if it is not None)
+    return values[0]
 
 
 def _shortest(values: Sequence[Any]) -> Any:
-    return min((it for it in values if it is not None), key=_millis)
-
-
-def _largest(values: Sequence[Any]) -> Any:
-    return max(it for it in values if it is not None)
+    return min(values, key=_millis)
 
 
 def _all_patterns(values: Sequence[Any]) -> Any:
-    return list(dict.fromkeys(one for value in values if value is not None for one in value))
+    return list(dict.fromkeys(one for value in values for one in value))
 
 
 def _millis(length: str) -> int:
@@ -45,7 +39,7 @@ COMMON: Mapping[Path, _Common] = {
     ("topics", "create"): _Common(any, "missing hub topics are created for all of them"),
     ("topics", "config_exclude"): _Common(_all_patterns, "none of these is taken over from any"),
     ("topics", "refresh_interval"): _Common(_shortest, "it counts for the topics of all"),
-    ("topics", "replication_factor"): _Common(_largest, "it counts for all new hub topics"),
+    ("topics", "replication_factor"): _Common(max, "it counts for all new hub topics"),
     PARTITION_BY: _Common(_first, "records of all sources are dealt out so"),
     ("heartbeats",): _Common(any, "they are written for all sources"),
     ("stream", "checkpoint_interval"): _Common(_shortest, "it counts for the positions of all"),
@@ -70,7 +64,7 @@ def settle(draft: Sketch) -> None:
             draft.put(path, values[0], first)
             continue
         common = COMMON.get(path, OF_HUB)
-        chosen = common.choose(values)
+        chosen = common.choose([it for it in values if it is not None])
         where = next((it.where for it in explicit if it.value == chosen), None) or first
         draft.put(path, chosen, where)
         reason = (

@@ -5,10 +5,9 @@ state and an event, and delays nothing else.
 """
 
 from datetime import UTC, datetime
-from typing import Self
 
 from aggregator.features.acls.acl_admin import add_acls, look_at_acls, synced_sources, who_is
-from aggregator.features.service import LoopService, Now, Resources
+from aggregator.features.service import LoopService, Now
 from aggregator.kafka.admin import HUB, open_admin
 from aggregator.model.events import Event, EventSink
 from aggregator.model.loop import Loop
@@ -25,11 +24,6 @@ class AclSync(LoopService):
         self._now: Now | None = None
         self._status = AclSyncStatus()
         self._loop = Loop("sync-acls", self._turn, every=self._every, on_error=self._fail)
-
-    @classmethod
-    def of(cls, given: Resources) -> Self:
-        """That of a run."""
-        return cls(given.emit)
 
     def follow(self, now: Now) -> None:
         """Add what this plan needs."""

@@ -29,7 +29,6 @@ from aggregator.model.events import EventSink
 from aggregator.model.values import Lane, LogId, Positions, Route, SourcePartition
 from aggregator.plan.health.suspects import Seen
 from aggregator.plan.lanes.rate_limits import Limit, Pace, plan_pace
-from aggregator.plan.plan import Plan
 from aggregator.plan.positions.origins import plan_foreign
 from aggregator.plan.positions.recovery import hub_topics_of, plan_tail
 from aggregator.plan.snapshot import Look
@@ -53,15 +52,10 @@ class BackfillSight:
     refused: frozenset[tuple[str, str]]
     rests: Callable[[SourcePartition], str]
 
-    @property
-    def plan(self) -> Plan:
-        """The plan of the look."""
-        return self.look.plan
-
     def routes(self, backfill: Backfill) -> tuple[Route, ...]:
         """The route of its topic, as a lane is built from it now; none when it is not selected."""
         key = (backfill.cluster, backfill.topic)
-        own = [it for it in self.plan.routes if (it.cluster, it.topic) == key]
+        own = [it for it in self.look.plan.routes if (it.cluster, it.topic) == key]
         return after_refusal(own, self.refused)
 
     def log(self, backfill: Backfill) -> LogId:
@@ -135,7 +129,7 @@ class BackfillTry:
         lane = Lane(f"backfill-{backfill.id}", tuple(backfill.positions))
         pace = Pace({backfill.cluster: limit_of(sight.config, backfill)})
         settings = replace(
-            lane_settings(sight.config, sight.plan, pace, backfill.ends),
+            lane_settings(sight.config, sight.look.plan, pace, backfill.ends),
             tasks=1,
             own_tasks={},
             partitions={backfill.cluster: len(lane.partitions)},

@@ -64,11 +64,6 @@ class BackfillRequest(BaseModel):
         """Whether a partition is among those asked for."""
         return sp[:2] == (self.source, self.topic) and self.partition in (None, sp.partition)
 
-    @property
-    def times(self) -> tuple[int, ...]:
-        """The moments whose offsets are asked for."""
-        return tuple(it for it in (self.from_time_ms, self.until_time_ms) if it is not None)
-
 
 @dataclass(frozen=True, slots=True)
 class BackfillPart:

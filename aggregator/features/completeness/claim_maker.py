@@ -3,13 +3,11 @@
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Self
 
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
-from aggregator.datapath.connector.reports import bucket_bounds
 from aggregator.features.completeness.claim_keeper import Keeper
-from aggregator.features.service import EngineProgress, Now, Resources, Service
+from aggregator.features.service import EngineProgress, Now, Service
 from aggregator.model.events import EventSink
 from aggregator.model.values import SourcePartition, SourceState
 from aggregator.plan.completeness.claims import Claim, Claims, ClaimSight, Laggard, LateCounts, Lost
@@ -52,11 +50,6 @@ class CompletenessWatch(Service):
         self._claimed_at = 0.0
         self._made_of: tuple[Config, Plan] | None = None
         self._counts: dict[str, dict[str, int]] = {}
-
-    @classmethod
-    def of(cls, given: Resources) -> Self:
-        """That of a run."""
-        return cls(given.in_force, given.emit, bucket_bounds())
 
     def start(self) -> None:
         """Begin to read what was claimed before."""

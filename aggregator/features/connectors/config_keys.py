@@ -165,3 +165,9 @@ NO_EFFECT: Mapping[str, str] = {
 """Words without effect, or what they begin with; and where the matter is decided."""
 ONLY_OF_FLOW = ("use.defaults.from", "topic.creation.", "transforms.", "predicates.")
 """What counts for a flow alone: MirrorMaker 2 does not hand it on when it is said for all."""
+
+
+def no_effect(key: str) -> str:
+    """Why a key has no effect, by the longest word that it begins with; "" when that is unknown."""
+    begins = [it for it in NO_EFFECT if key.startswith(it)]
+    return NO_EFFECT[max(begins, key=len)] if begins else ""

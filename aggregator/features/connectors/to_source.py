@@ -289,13 +289,11 @@ class _Reading:
 
     def _note_others(self) -> None:
         for key in self._left:
-            found = [it for it in words.NO_EFFECT if key == it or key.startswith(it)]
-            if found:
-                # The longest says most.
-                self.notes[key] = words.NO_EFFECT[max(found, key=len)]
-            else:
+            why = words.no_effect(key)
+            if not why:
                 close = nearest(key, KNOWN, TYPO)
-                self.notes[key] = "is not known" + (f"; did you mean {close}?" if close else "")
+                why = "is not known" + (f"; did you mean {close}?" if close else "")
+            self.notes[key] = why
 
 
 OWN_KEYS = (

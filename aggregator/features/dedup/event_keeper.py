@@ -4,17 +4,18 @@ In a thread of its own. What is dropped is decided by the tasks; until a hub top
 known here, the partitions that go there wait, and nothing else does.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any
 
 from aggregator.config.in_force import InForce
 from aggregator.config.kafka_settings import hub_reader_settings
 from aggregator.features.dedup.event_table import ROW_BYTES, DedupTable, Rule, TopicLife
-from aggregator.features.service import Now, Resources, Service
-from aggregator.kafka.discovery.hub_logs import read_topic_id
+from aggregator.features.service import Now, Service
 from aggregator.model.errors import ClusterError
 from aggregator.model.events import Event, EventSink
 from aggregator.model.failpoint import failpoint
@@ -23,55 +24,14 @@ from aggregator.status.copied import DedupStatus
 from aggregator.store.checkpoint.rows import to_moment
 from aggregator.store.state_store import StateStore
 
+if TYPE_CHECKING:
+    from aggregator.datapath.connector.event_claims import DedupConnector
+
 TICK_SECONDS = 0.25
 WRITE_SECONDS = 15.0
 MAINTAIN_SECONDS = 3_600.0
 STOP_SECONDS = 20.0
 """How long a clean stop waits for the last rows at most: the next start reads what is missing."""
-
-
-class Events(Protocol):
-    """What the connector knows of events (see `Dedup.java`)."""
-
-    def stand(self) -> list[dict[str, Any]]:
-        """Each hub topic that has its events once."""
-
-    def read(
-        self,
-        topic: str,
-        by: str,
-        consumer: dict[str, str],
-        ends: Sequence[int],
-        timeout: float,
-    ) -> Any:
-        """Read the hub topic from these ends on, or without any for as long as the window is.
-
-        Raises while its leaders hold what it does not show.
-        """
-
-    def forget(self, topic: str, by: str) -> None:
-        """Know no events of this hub topic any more; records wait until `begin`."""
-
-    def load(self, topic: str, by: str, events: bytes) -> None:
-        """Take events that the table holds."""
-
-    def begin(self, topic: str, by: str, ends: Sequence[int]) -> None:
-        """All is known that the hub held below these ends."""
-
-    def covered(self, topic: str, by: str) -> list[int]:
-        """The hub ends below which all events are known by now."""
-
-    def fresh(self, topic: str, by: str) -> bytes:
-        """Events that were not kept yet; some of them if they are many."""
-
-    def more(self, topic: str, by: str) -> bool:
-        """Whether there were more than `fresh` returned last."""
-
-    def kept(self, topic: str, by: str) -> None:
-        """What `fresh` returned last is kept."""
-
-    def cancel(self) -> None:
-        """End a `read` that runs in another thread."""
 
 
 class DedupKeeper(Service):
@@ -88,7 +48,7 @@ class DedupKeeper(Service):
     def __init__(
         self,
         in_force: InForce,
-        connector: Events,
+        connector: DedupConnector,
         topic_id: Callable[[str], str],
         emit: EventSink,
     ) -> None:
@@ -111,13 +71,6 @@ class DedupKeeper(Service):
             finish=partial(self._turn, last=True),
             stop_seconds=STOP_SECONDS,
         )
-
-    @classmethod
-    def of(cls, given: Resources) -> Self:
-        """That of a run."""
-        timeout = given.in_force.config.supervision.connect_timeout
-        topic_id = partial(read_topic_id, given.hub, timeout=timeout)
-        return cls(given.in_force, given.events, topic_id, given.emit)
 
     def follow(self, now: Now) -> None:
         """Work when the config in force has topics with dedup."""
@@ -177,16 +130,16 @@ class DedupKeeper(Service):
         is_due = time.monotonic() >= due
         if is_due and not last and self._is_another(rule):
             # Its events are those of records that are gone: it begins as at a start.
-            self._connector.forget(*_args(rule))
+            self._connector.forget(*rule)
             self._written.pop(rule, None)
             words = f"hub topic {rule.hub_topic} was created again: what it held is forgotten"
             self._emit(Event("dedup_forgotten", words, {"topic": rule.hub_topic}))
             return
         # Also where nothing is written: so a claim that gets uncertain is looked for close by.
-        ends = self._connector.covered(*_args(rule))
+        ends = self._connector.covered(*rule)
         if last:
             # Nothing is sent any more: what was acknowledged by the first call is all.
-            ends = self._connector.covered(*_args(rule))
+            ends = self._connector.covered(*rule)
         if last or is_due:
             self._write(rule, ends, before)
 
@@ -199,7 +152,7 @@ class DedupKeeper(Service):
         is_known = newest is not None and _same(newest.life.topic_id, topic_id)
         mark = newest if is_known else None
         # What a try before this one has found may be of an earlier life.
-        self._connector.forget(*_args(rule))
+        self._connector.forget(*rule)
         found = self._read(rule, mark.ends if mark else ())
         if not _same(self._topic_id(rule.hub_topic), topic_id):
             raise ClusterError(f"hub: {rule.hub_topic} was created again while it was read")
@@ -214,7 +167,7 @@ class DedupKeeper(Service):
             self._table.append(rule, life, b"", (), now_ms)
         self._lives[rule] = life
         failpoint("before-events-known")
-        self._connector.begin(*_args(rule), found["ends"])
+        self._connector.begin(*rule, found["ends"])
         words = (
             f"hub topic {rule.hub_topic} has each event once, by {rule.by}: {loaded} events of the "
             f"table, {found['read']} records of the hub read, {time.monotonic() - began:.1f} s"
@@ -225,7 +178,7 @@ class DedupKeeper(Service):
     def _load(self, rule: Rule, life: TopicLife, since: datetime) -> int:
         loaded = 0
         for events in self._table.events(rule, life, since):
-            self._connector.load(*_args(rule), events)
+            self._connector.load(*rule, events)
             loaded += len(events) // ROW_BYTES
         return loaded
 
@@ -249,20 +202,20 @@ class DedupKeeper(Service):
     def _read(self, rule: Rule, ends: Sequence[int]) -> Any:
         config = self._in_force.config
         timeout = config.supervision.connect_timeout
-        return self._connector.read(*_args(rule), hub_reader_settings(config.hub), ends, timeout)
+        return self._connector.read(*rule, hub_reader_settings(config.hub), ends, timeout)
 
     def _write(self, rule: Rule, ends: list[int], before: list[int]) -> None:
         while True:
-            events = self._connector.fresh(*_args(rule))
+            events = self._connector.fresh(*rule)
             if not events and ends == before:
                 break
             # Only with the last of them everything below the mark is in the table.
-            rest = self._connector.more(*_args(rule))
+            rest = self._connector.more(*rule)
             now_ms = time.time_ns() // 1_000_000
             failpoint("before-events-kept")
             self._table.append(rule, self._lives[rule], events, None if rest else ends, now_ms)
             failpoint("after-events-kept")
-            self._connector.kept(*_args(rule))
+            self._connector.kept(*rule)
             if not rest:
                 break
         self._written[rule] = (ends, time.monotonic() + WRITE_SECONDS)
@@ -285,7 +238,3 @@ class DedupKeeper(Service):
 def _same(one: str, other: str) -> bool:
     """Whether two ids are of one topic; one that is not known proves nothing."""
     return not one or not other or one == other
-
-
-def _args(rule: Rule) -> tuple[str, str]:
-    return rule.hub_topic, rule.by

@@ -84,7 +84,8 @@ class AutoDecoder:
         # Without a registry of its own a source's ids are the hub's.
         own = any(source.schemas.registry for source in config.sources.values())
         self._by_source = own and not is_translated(config, topic)
-        self._by_header = _has_registry(config)
+        # Without any registry no header names a schema.
+        self._by_header = own or bool(config.hub.schemas.registry)
         self._known = _Known()
         self._fields = NewFields()
         self._planned: tuple[Struct, int, Columns] = (EMPTY, 0, Columns(EMPTY))
@@ -234,12 +235,6 @@ def decoder_of(config: Config, topic: str) -> Decoder | None:
     if config.tee.decode == "off":
         return None
     return JsonDecoder() if config.tee.decode == "json" else AutoDecoder(config, topic)
-
-
-def _has_registry(config: Config) -> bool:
-    """Whether any cluster has one, so that headers may name schemas."""
-    registries = [config.hub.schemas, *(it.schemas for it in config.sources.values())]
-    return any(it.registry for it in registries)
 
 
 def _payload() -> Column:

@@ -9,7 +9,6 @@ headers of batches, where the origins of their records are.
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -46,16 +45,6 @@ OWN_SECONDS = 600.0
 Ranges = Mapping[TopicPartition, OffsetRange]
 
 
-class Reader(Protocol):
-    """Reads the records of some ranges, with headers or without."""
-
-    def __call__(self, spark: SparkSession, ranges: Ranges, headers: bool, /) -> DataFrame:
-        """A frame with the columns of Spark's Kafka source, and maybe `timestamp_ms`."""
-
-    def is_helped(self, error: Exception, /) -> bool:
-        """Whether a read that failed so is another one now."""
-
-
 class HubReader:
     """Reads one topic of the hub."""
 
@@ -64,7 +53,8 @@ class HubReader:
         self._own_until = 0.0
 
     def __call__(self, spark: SparkSession, ranges: Ranges, headers: bool) -> DataFrame:
-        """The records of these ranges; fails when some are not there any more.
+        """The records of these ranges, with the columns of Spark's Kafka source, and maybe
+        `timestamp_ms`; fails when some are not there any more.
 
         Raises CheckpointError and AggregatorError where the checkpoint does not say whose batches
         were copied as they are.
@@ -140,7 +130,7 @@ class Attempt:
 
 
 def land(
-    read: Reader,
+    read: HubReader,
     table: LandingTable,
     decoder: Decoder | None,
     known: TableKnown | None,
@@ -191,7 +181,7 @@ def land(
 
 
 def _append(
-    read: Reader, table: LandingTable, decoder: Decoder | None, have: Struct, batch: Batch
+    read: HubReader, table: LandingTable, decoder: Decoder | None, have: Struct, batch: Batch
 ) -> tuple[Appended | None, Struct, tuple[str, ...]]:
     ranges = {TopicPartition(table.topic, each): log for each, log in batch.ranges.items()}
 

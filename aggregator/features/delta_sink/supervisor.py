@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any
 
 from aggregator.config.in_force import InForce
 from aggregator.config.mask import mask_text
@@ -23,7 +23,7 @@ from aggregator.features.child_process import (
 )
 from aggregator.features.delta_sink.next_batch import plan_rest
 from aggregator.features.delta_sink.sink_report import TeeReport
-from aggregator.features.service import Now, Resources, Service
+from aggregator.features.service import Now, Service
 from aggregator.model.events import Event, EventSink
 from aggregator.model.loop import FOREVER, Loop
 from aggregator.status.sink import TeeState, TeeStatus
@@ -113,11 +113,6 @@ class TeeBeside(Service):
             # Its thread kills a tee that is late.
             stop_seconds=2 * LAST_SECONDS,
         )
-
-    @classmethod
-    def of(cls, given: Resources) -> Self:
-        """That of a run."""
-        return cls(given.in_force, given.emit)
 
     def follow(self, now: Now) -> None:
         """From now on a tee runs when the config has one, unless the run ends by itself."""

@@ -37,11 +37,11 @@ from aggregator.plan.failover import (
     Failover,
     NativeCount,
     WayBack,
-    lowest_ends,
     positions_back,
     to_bring_back,
     way_back,
 )
+from aggregator.plan.positions.hub_losses import least_ends
 from aggregator.store.checkpoint.checkpoint_table import stored_state
 from aggregator.store.controls import Controls
 from aggregator.store.failovers import Failovers
@@ -104,7 +104,7 @@ def fail_back(
         raise RefusedError(refusals)
     steps.append(_write(text, written, rules))
     brought = to_bring_back(noted, found.hub_id)
-    starts = positions_back(lowest_ends(brought), back.topics)
+    starts = positions_back(least_ends(it.hub_ends for it in brought), back.topics)
     before = _left_at_hub(config, starts, plan.routes)
     moves = None
     if starts and not rules.dry_run and written.file is not None:

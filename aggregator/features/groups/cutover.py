@@ -175,7 +175,9 @@ class Moving:
 
             def translate(part: Sequence[str]) -> Iterable[Outcome]:
                 sources = {group: self._to_translate(group, found[group]) for group in part}
-                reading = HubReading(self._until, late, report=self._progress)
+                # Long enough that the wait before was not in vain.
+                until = max(self.deadline, time.monotonic() + POLL_SECONDS)
+                reading = HubReading(until, late, report=self._progress)
                 wanted = {
                     group: (_commits(own), reading)
                     for group, own in sources.items()
@@ -229,11 +231,6 @@ class Moving:
         if self.rest and not self.rules.dry_run and any(is_active(it.state) for it in found):
             return CutoverError(f"group {group} has active members: stop them")
         return found
-
-    @property
-    def _until(self) -> float:
-        """The deadline for reading the hub: long enough that the wait before was not in vain."""
-        return max(self.deadline, time.monotonic() + POLL_SECONDS)
 
     def _progress(self, now: ReadProgress) -> None:
         self.report(f"reading the hub: {now.read:,} records, {now.left:,} offsets left at most")
@@ -319,7 +316,8 @@ def _copied(
     before, moved_at = -1, 0.0
     while True:
         state = stored_state(config.checkpoint)
-        left = _left(ends, state)
+        behind = {sp: end - state.positions.get(sp, 0) for sp, end in ends.items()}
+        left = {sp: offsets for sp, offsets in behind.items() if offsets > 0}
         if not left:
             return state
         if (now := sum(left.values())) != before:
@@ -332,13 +330,6 @@ def _copied(
         if time.monotonic() >= min(deadline, moved_at + STILL_SECONDS):
             words += "; does it run, and is nothing paused?"
         _wait(deadline, words, report)
-
-
-def _left(
-    ends: Mapping[SourcePartition, int], state: CheckpointState
-) -> dict[SourcePartition, int]:
-    behind = {sp: end - state.positions.get(sp, 0) for sp, end in ends.items()}
-    return {sp: offsets for sp, offsets in behind.items() if offsets > 0}
 
 
 def _wait(deadline: float, words: str, report: TextSink) -> None:

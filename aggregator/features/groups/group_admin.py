@@ -155,7 +155,16 @@ def committed(
     if not partitions:
         return {}
     end = time.monotonic() + timeout
-    consumer = open_consumer(alias, _settings(cluster, group))
+    settings: dict[str, Any] = {
+        **client_settings(cluster),
+        "group.id": group,
+        "client.id": "aggregator-groups",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "log_level": 0,
+        "error_cb": ignore,
+    }
+    consumer = open_consumer(alias, settings)
     wanted = [ClientPartition(*tp) for tp in sorted(partitions)]
     turn = PAUSE_SECONDS
     try:
@@ -198,18 +207,6 @@ def _refused(consumer: Consumer) -> KafkaException | None:
 def _failed(alias: str, group: str, error: KafkaException) -> ClusterError:
     hint = f" ({GROUP_HINT})" if code_of(error) in AUTHORIZATION else ""
     return ClusterError(f"{alias}: offsets of group {group}: {text_of(error)}{hint}")
-
-
-def _settings(cluster: ClusterConfig, group: str) -> dict[str, Any]:
-    return {
-        **client_settings(cluster),
-        "group.id": group,
-        "client.id": "aggregator-groups",
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "log_level": 0,
-        "error_cb": ignore,
-    }
 
 
 def commit(

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Self
 
 from aggregator.config.schema import Config, SourceConfig
 from aggregator.datapath.connector.hub_origins import OpenOrigins
@@ -28,7 +27,7 @@ from aggregator.features.groups.translate import (
     past_of,
     sight_of,
 )
-from aggregator.features.service import LoopService, Now, Resources
+from aggregator.features.service import LoopService, Now
 from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
 from aggregator.kafka.admin.parallel import LATE_SECONDS, ask_all
 from aggregator.kafka.discovery.prepare import partitions_by_cluster
@@ -129,11 +128,6 @@ class GroupSync(LoopService):
             on_error=lambda error: self._report(str(error)),
             finish=self._close,
         )
-
-    @classmethod
-    def of(cls, given: Resources) -> Self:
-        """The one of a run."""
-        return cls(given.emit, given.open_origins)
 
     def follow(self, now: Now) -> None:
         """Translate by what is planned and committed now."""

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any, Protocol
 
-from confluent_kafka import Message
-
 from aggregator.config.schema import ClusterConfig
-from aggregator.features.quarantine.records import Origin, origin_of
+from aggregator.features.quarantine.records import origin_of
 from aggregator.kafka.credentials import reader_settings
 from aggregator.kafka.reader import AssignedReader, open_consumer
 from aggregator.model.errors import ClusterError
@@ -203,7 +201,8 @@ def read_scans(
             for tp, message in polled.records:
                 offset = int(message.offset() or 0)
                 if not left[tp].done:
-                    origin = _origin_of(message)
+                    headers: Any = message.headers() or []
+                    origin = origin_of(Raw(0, 0, None, None, headers[-len(ORIGIN_HEADERS) :]))
                     if origin is not None:
                         left[tp].take(offset, origin.partition, origin.offset)
                     elif otherwise is None:
@@ -219,11 +218,6 @@ def read_scans(
             polled.check("hub")
             for tp in course.finish():
                 reader.finish(tp)
-
-
-def _origin_of(message: Message) -> Origin | None:
-    headers: Any = message.headers() or []
-    return origin_of(Raw(0, 0, None, None, headers[-len(ORIGIN_HEADERS) :]))
 
 
 def _late(left: Mapping[TopicPartition, Scan], silence: float | None) -> str:

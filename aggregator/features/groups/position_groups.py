@@ -5,11 +5,10 @@ that one that hangs, or refuses it, delays no other.
 """
 
 from collections.abc import Mapping
-from typing import Self
 
 from aggregator.config.schema import Config
 from aggregator.features.groups.group_admin import commit_group
-from aggregator.features.service import Now, Resources, Service
+from aggregator.features.service import Looped, Now, Service
 from aggregator.kafka.admin import ClusterAdmin, open_admin
 from aggregator.model.events import Event, EventSink
 from aggregator.model.loop import Loop
@@ -25,8 +24,11 @@ def group_of(config: Config) -> str:
     return f"aggregator-{config.name}"
 
 
-class GroupPublisher:
-    """Publishes committed positions to one source. `failure` says why it cannot, or is empty."""
+class GroupPublisher(Looped):
+    """Publishes committed positions to one source, and at its end what is left.
+
+    `failure` says why it cannot, or is empty.
+    """
 
     def __init__(self, config: Config, alias: str) -> None:
         self.config = config
@@ -48,14 +50,6 @@ class GroupPublisher:
         """Take the source's committed positions; they are published soon."""
         self._wanted = positions
         self._loop.start()
-
-    def end(self) -> None:
-        """Publish what is left, and end; returns at once."""
-        self._loop.end()
-
-    def stop(self) -> None:
-        """The same, and wait a moment for that."""
-        self._loop.stop()
 
     def _publish(self) -> None:
         wanted = self._wanted
@@ -95,11 +89,6 @@ class Groups(Service):
         self._state: CheckpointState | None = None
         self._positions: Mapping[str, Mapping[TopicPartition, int]] = {}
         """By source, as of that state."""
-
-    @classmethod
-    def of(cls, given: Resources) -> Self:
-        """Those of a run."""
-        return cls(given.emit)
 
     def follow(self, now: Now) -> None:
         """Publish to the sources what is committed of them, by this config from now on."""

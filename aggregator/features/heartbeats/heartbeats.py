@@ -11,13 +11,12 @@ text.
 import struct
 import time
 from collections.abc import Collection, Mapping
-from typing import Self
 
 from confluent_kafka import KafkaError, Producer
 
 from aggregator.config.kafka_settings import ignore
 from aggregator.config.schema import Config
-from aggregator.features.service import Now, Resources, Service
+from aggregator.features.service import Looped, Now, Service
 from aggregator.kafka.admin import HUB, ClusterAdmin, apply, open_admin
 from aggregator.kafka.admin.client_errors import AUTHORIZATION, text_of
 from aggregator.kafka.credentials import client_settings
@@ -70,7 +69,7 @@ STALE_SECONDS = 30.0
 POLL_SECONDS = 0.1
 
 
-class HeartbeatWriter:
+class HeartbeatWriter(Looped):
     """Writes heartbeats for the sources that it was last given, until it is ended.
 
     `written` are those of the last time. `failure` says why none arrive, or is empty; it is tried
@@ -99,14 +98,6 @@ class HeartbeatWriter:
         self._config = config
         self._wanted = (time.monotonic(), frozenset(aliases))
         self._loop.start()
-
-    def end(self) -> None:
-        """Write none any more; returns at once."""
-        self._loop.end()
-
-    def stop(self) -> None:
-        """End it, and wait a moment for that."""
-        self._loop.stop()
 
     def _turn(self) -> None:
         # No client comes of its settings, perhaps. A file that they name may be mended.
@@ -197,11 +188,6 @@ class Heartbeats(Service):
         self._emit = emit
         self._writer: HeartbeatWriter | None = None
         self._ended = False
-
-    @classmethod
-    def of(cls, given: Resources) -> Self:
-        """Those of a run."""
-        return cls(given.emit)
 
     def follow(self, now: Now) -> None:
         """Write them for the sources that are read, when the config asks for it."""

@@ -8,7 +8,6 @@ so none has to be kept.
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
 
 from pydantic import Field
 
@@ -18,7 +17,7 @@ from aggregator.features.delta_sink.hub_topics_now import takes
 from aggregator.features.delta_sink.supervisor import wants_tee
 from aggregator.features.lineage.catalog import Catalog
 from aggregator.features.lineage.lineage_jobs import LineageJob, plan_lineage
-from aggregator.features.service import LoopService, Now, Resources
+from aggregator.features.service import LoopService, Now
 from aggregator.model.events import Event, EventSink
 from aggregator.model.loop import Loop
 from aggregator.plan.plan import Plan
@@ -126,11 +125,6 @@ class Lineage(LoopService):
             finish=self._finish,
             stop_seconds=LAST_SECONDS,
         )
-
-    @classmethod
-    def of(cls, given: Resources) -> Self:
-        """That of a run."""
-        return cls(given.emit)
 
     def follow(self, now: Now) -> None:
         """Report what this plan lets flow."""

@@ -20,7 +20,6 @@ from aggregator.features.backfill.backfill_table import TABLE as BACKFILLS
 from aggregator.features.completeness.claim_table import TABLE as CLAIMS
 from aggregator.features.connectors.connector_table import TABLE as CONNECTORS
 from aggregator.features.dedup.event_table import TABLE as DEDUP
-from aggregator.features.dedup.event_table import DedupTable
 from aggregator.features.delta_sink.sink import on_folder
 from aggregator.features.delta_sink.table_maintenance import care, tables_in
 from aggregator.features.timeline.past_queries import EVENTS, HISTORY
@@ -85,17 +84,19 @@ def maintain_all(config: Config) -> Upkeep:
 
 def _beside_the_checkpoint(config: Config) -> list[TableUpkeep]:
     place, store = config.checkpoint, StateStore.of(config.checkpoint)
-    before = datetime.now(UTC) - timedelta(seconds=config.timeline.keep)
+    now = datetime.now(UTC)
+    before = now - timedelta(seconds=config.timeline.keep)
     works: dict[str, Callable[[], TableUpkeep]] = {
         CHECKPOINTS: partial(_checkpoint, config),
-        HISTORY: partial(_timeline, store, HISTORY, before),
-        EVENTS: partial(_timeline, store, EVENTS, before),
+        HISTORY: partial(_trimmed, store, HISTORY, before),
+        EVENTS: partial(_trimmed, store, EVENTS, before),
         GAPS: lambda: _if_there(GAPS, GapTable(store).tidy()),
         AUDITS: lambda: _if_there(AUDITS, trim_audits(store, before)),
         **{name: partial(_notes, store, name, key) for name, key in NOTES.items()},
     }
     if config.topics.has_dedup:
-        works[DEDUP] = partial(_dedup, config)
+        window = timedelta(seconds=config.topics.dedup_window)
+        works[DEDUP] = partial(_trimmed, store, DEDUP, now - window)
     if not has_lock(place.path):
         why = "on an object store its instance maintains it while it runs"
         return [TableUpkeep(table=name, done=False, left=why) for name in works]
@@ -117,7 +118,7 @@ def _checkpoint(config: Config) -> TableUpkeep:
     return made_of(TableUpkeep, did, table=CHECKPOINTS, done=True)
 
 
-def _timeline(store: StateStore, name: str, before: datetime) -> TableUpkeep:
+def _trimmed(store: StateStore, name: str, before: datetime) -> TableUpkeep:
     return TableUpkeep(table=name, done=True, rows_deleted=store.table(name).trim(before))
 
 
@@ -128,12 +129,6 @@ def _notes(store: StateStore, name: str, key: str) -> TableUpkeep:
 def _if_there(name: str, dropped: int | None) -> TableUpkeep:
     left = NONE_YET if dropped is None else ""
     return TableUpkeep(table=name, done=dropped is not None, rows_deleted=dropped, left=left)
-
-
-def _dedup(config: Config) -> TableUpkeep:
-    table = DedupTable(StateStore.of(config.checkpoint))
-    before = datetime.now(UTC) - timedelta(seconds=config.topics.dedup_window)
-    return TableUpkeep(table=DEDUP, done=True, rows_deleted=table.maintain(before))
 
 
 def _landed(config: Config) -> list[TableUpkeep]:

@@ -7,14 +7,13 @@ import threading
 import time
 from collections import Counter
 from contextlib import closing
-from typing import Self
 
 from confluent_kafka import OFFSET_BEGINNING
 
 from aggregator.config.schema import Config
-from aggregator.features.quarantine.reader import quarantine_log, quarantine_partition
+from aggregator.features.quarantine.reader import log_of, quarantine_partition
 from aggregator.features.quarantine.records import Quarantined, parse
-from aggregator.features.service import Resources, Service
+from aggregator.features.service import Service
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.kafka.admin.client_errors import MISSING
 from aggregator.kafka.credentials import reader_settings
@@ -65,18 +64,13 @@ class QuarantineWatch(Service):
         )
         self._latest = QuarantineStatus(topic=self._topic.topic)
 
-    @classmethod
-    def of(cls, given: Resources) -> Self:
-        """The one of a run."""
-        return cls(given.in_force.config, given.emit, given.hub)
-
     def status(self) -> QuarantineStatus:
         """What has been counted; it may be read from any thread."""
         return self._latest
 
     def start(self) -> None:
         """Begin to follow the topic from its end. ClusterError when the hub does not answer."""
-        log = quarantine_log(self._config, self._hub, self._config.supervision.connect_timeout)
+        log = log_of(self._topic, self._hub, self._config.supervision.connect_timeout)
         # The topic may not exist yet: then all that it will hold is new.
         self._from = OFFSET_BEGINNING if log is None else log.latest
         self._loop.start()
@@ -88,7 +82,7 @@ class QuarantineWatch(Service):
         self._is_closing.set()
         deadline = time.monotonic() + STOP_SECONDS
         try:
-            log = quarantine_log(self._config, self._hub, STOP_SECONDS)
+            log = log_of(self._topic, self._hub, STOP_SECONDS)
         except AggregatorError as error:
             self._note(str(error))
         else:

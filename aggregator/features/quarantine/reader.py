@@ -96,11 +96,6 @@ def duplicates_partition(config: Config) -> TopicPartition:
     return TopicPartition(duplicates_topic(config), QUARANTINE_PARTITION)
 
 
-def quarantine_log(config: Config, admin: ClusterAdmin, timeout: float) -> OffsetRange | None:
-    """What the quarantine topic spans now; as `log_of`."""
-    return log_of(quarantine_partition(config), admin, timeout)
-
-
 def log_of(
     place: TopicPartition, admin: ClusterAdmin, timeout: float, *, exists: bool = False
 ) -> OffsetRange | None:

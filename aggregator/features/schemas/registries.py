@@ -53,7 +53,7 @@ class Registries(NamedTuple):
 
     def answer(self, route: Route | None, asked: Question) -> SchemaAnswer:
         """What an id is at the hub, registered there if need be; or that there is none."""
-        source = self._opened_source()
+        source = _opened(self.source, f"sources.{self.alias}")
         definition = read_definition(source, asked.schema)
         if definition is None:
             return SchemaAnswer(refusal(asked.schema))
@@ -61,7 +61,7 @@ class Registries(NamedTuple):
             raise RegistryError(f"topics.schemas is pass for {asked.topic} by now")
         if route.schemas == "check":
             return SchemaAnswer(asked.schema)
-        hub = self._opened_hub()
+        hub = _opened(self.hub, "hub")
         copied = copy_schema(
             source,
             hub,
@@ -86,23 +86,18 @@ class Registries(NamedTuple):
 
         A source's registry that has the id no more leaves the answer what it was.
         """
-        source = self._opened_source()
+        source = _opened(self.source, f"sources.{self.alias}")
         if read_definition(source, asked.schema) not in (None, copied.definition):
             return False
-        return read_definition(self._opened_hub(), copied.number) == copied.at_hub
+        return read_definition(_opened(self.hub, "hub"), copied.number) == copied.at_hub
 
     def settle(self, owed: Owed) -> Owed | None:
         """Set what a subject of the hub is owed; returns what still is."""
-        return settle(self._opened_hub(), owed)
+        return settle(_opened(self.hub, "hub"), owed)
 
-    def _opened_source(self) -> Registry:
-        source = open_registry(self.source)
-        if source is None:
-            raise RegistryError(f"sources.{self.alias}.schemas.registry is not set any more")
-        return source
 
-    def _opened_hub(self) -> Registry:
-        hub = open_registry(self.hub)
-        if hub is None:
-            raise RegistryError("hub.schemas.registry is not set any more")
-        return hub
+def _opened(settings: SchemasConfig, path: str) -> Registry:
+    registry = open_registry(settings)
+    if registry is None:
+        raise RegistryError(f"{path}.schemas.registry is not set any more")
+    return registry

@@ -8,11 +8,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Iterable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
-from aggregator.datapath.connector.reports import LaneReport
 from aggregator.features.schemas.registries import CopiedSchema, Registries, SchemaAnswer
 from aggregator.features.schemas.subjects import Answers, Named, NoSchema, Question, question
 from aggregator.kafka.registry.copying import Owed
@@ -20,6 +19,9 @@ from aggregator.model.errors import RegistryError
 from aggregator.model.events import Event, EventSink
 from aggregator.model.loop import Loop
 from aggregator.model.values import Route, SchemaIds
+
+if TYPE_CHECKING:
+    from aggregator.datapath.spark.lane import LaneQuery
 
 AGAIN_SECONDS = 5.0
 """After a registry did not answer, or refused a schema."""
@@ -31,17 +33,6 @@ MOST_NOTES = 20
 """The most unknown ids of a topic in the log: there may be one in each record."""
 MAX_REPORTED = 1_000
 UNSURE = "whether the ids of its registry and the hub's are what they were is not known"
-
-
-class Asking(Protocol):
-    """A query of a lane, whose tasks may wait for ids."""
-
-    @property
-    def report(self) -> LaneReport:
-        """Its tasks' newest report."""
-
-    def schemas(self, known: Mapping[str, SchemaIds]) -> None:
-        """Send its tasks the known ids, by cluster."""
 
 
 class Translator:
@@ -83,7 +74,7 @@ class Translator:
             worker.start()
         self._workers[alias].ask(questions)
 
-    def serve(self, query: Asking) -> None:
+    def serve(self, query: LaneQuery) -> None:
         """Search for the ids that the tasks of a query ask for, and send them the known ones.
 
         Costs nothing where no topic asks for it.

@@ -24,7 +24,7 @@ from aggregator.features.verify.hub_ranges import (
 from aggregator.kafka.admin import HUB, by_partition, discover, each_cluster, hub_facts, open_admin
 from aggregator.kafka.discovery.hub_logs import complete_logs
 from aggregator.kafka.discovery.prepare import observe, partitions_by_cluster, plan_with
-from aggregator.model.values import OffsetRange, Route, SourcePartition, TopicFacts, TopicPartition
+from aggregator.model.values import OffsetRange, Route, SourcePartition, TopicPartition
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions.start import Observed
 from aggregator.plan.topics.naming import naming_of
@@ -70,7 +70,7 @@ def look(config: Config, scope: Scope) -> AuditLook:
     gaps = GapTable(StateStore.of(place)).load()
     backfills = BackfillTable(StateStore.of(place)).load()
     found = discover(config)
-    plan = plan_with(config, found, hub_facts(found), ())
+    plan = plan_with(config, found, hub_facts(found))
     failed = {alias: str(it) for alias, it in plan.failed.items() if scope.source in (None, alias)}
     entries = state.entries if state is not None else {}
     routes = [*plan.routes, *_remembered(config, plan, entries)]
@@ -89,7 +89,11 @@ def look(config: Config, scope: Scope) -> AuditLook:
         since=_offsets_at(config, scope.since_ms, asked, plan.failed),
         until=_offsets_at(config, scope.until_ms, asked, plan.failed),
         unreachable=failed,
-        source_topics=_source_topics(plan),
+        source_topics={
+            (alias, name): topic
+            for alias, facts in plan.sources.items()
+            for name, topic in facts.topics.items()
+        },
         hub_topics=plan.hub.topics,
     )
     windows = plan_windows(scope, sight)
@@ -125,14 +129,6 @@ def _bounds(config: Config, plan: Plan, routes: Sequence[Route], observed: Obser
         observed.topic_ids,
         {name: topic.topic_id for name, topic in plan.hub.topics.items()},
     )
-
-
-def _source_topics(plan: Plan) -> dict[tuple[str, str], TopicFacts]:
-    return {
-        (alias, name): topic
-        for alias, facts in plan.sources.items()
-        for name, topic in facts.topics.items()
-    }
 
 
 def _stamped(plan: Plan, topics: Collection[str]) -> frozenset[str]:

@@ -5,14 +5,14 @@ A run polls for it in a thread of its own, as it reads a table that nothing wait
 
 import threading
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
 from pydantic import Field
 
 from aggregator.config.schema import CheckpointConfig
-from aggregator.features.service import LoopService, Resources
+from aggregator.features.service import LoopService
 from aggregator.features.verify.audit_report import NOT_JUDGED, SILENT, SUMS
 from aggregator.features.verify.audit_scope import Standing
 from aggregator.features.verify.audit_table import HUB_TOPIC, TABLE
@@ -113,11 +113,6 @@ class AuditWatch(LoopService):
             stop_seconds=STOP_SECONDS,
         )
         self.latest: AuditStatus | None = None
-
-    @classmethod
-    def of(cls, given: Resources) -> Self:
-        """That of a run."""
-        return cls(given.in_force.config.checkpoint)
 
     def start(self) -> None:
         """Begin to look, in a thread of its own."""

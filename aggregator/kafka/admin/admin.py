@@ -175,6 +175,14 @@ class ClusterAdmin(Calls):
         described = facts_of(topics, known)
         return described if turns is None else turns.take(described, known)
 
+    def descriptions(self, names: Iterable[str], timeout: float) -> dict[str, Any]:
+        """What one request about topics finds: of each its description, or the error."""
+        wanted, end = TopicCollection(list(names)), time.monotonic() + timeout
+        (futures,) = self.by_controller(
+            lambda it: (self.client.describe_topics(wanted, request_timeout=it),), timeout, end
+        )
+        return self.wait(futures, timeout, end)
+
     def by_controller(
         self, ask: Callable[[float], Asked], timeout: float, until: float | None = None
     ) -> Asked:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -113,7 +114,9 @@ def discover(
             return discover(config, aliases=aliases, clients=own, turns=turns)
     names = [HUB, *config.sources] if aliases is None else list(aliases)
     timeout = config.supervision.connect_timeout
-    _open_stores(config, names)
+    with suppress(AggregatorError):
+        # At once, which is cheaper; the cluster that needs a store reports its error.
+        prepare(config.hub if it == HUB else config.sources[it] for it in names)
     known = each_cluster(config, names, lambda admin: admin.metadata(timeout), clients=clients)
 
     def describe(admin: ClusterAdmin) -> ClusterFacts:
@@ -128,14 +131,6 @@ def discover(
     seconds = seconds_for(timeout, topics=most)
     found = each_cluster(config, known.ok, describe, clients=clients, seconds=seconds)
     return Discovery(found.ok, {**failures_of(known), **failures_of(found)})
-
-
-def _open_stores(config: Config, names: Collection[str]) -> None:
-    """Open the stores of all clusters at once; the cluster that needs one reports its error."""
-    try:
-        prepare(config.hub if it == HUB else config.sources[it] for it in names)
-    except AggregatorError:
-        return
 
 
 def selector(config: Config, alias: str) -> Callable[[str], bool]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaError, TopicCollection
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -235,13 +235,7 @@ def _partitions(names: Collection[str], way: _Way) -> dict[str, int]:
     """How many partitions these topics have, of those that brokers show."""
     if not names:
         return {}
-    wanted, end = TopicCollection(list(names)), time.monotonic() + way.timeout
-    (futures,) = way.admin.by_controller(
-        lambda seconds: (way.admin.client.describe_topics(wanted, request_timeout=seconds),),
-        way.timeout,
-        end,
-    )
-    answers = way.admin.wait(futures, way.timeout, end)
+    answers = way.admin.descriptions(names, way.timeout)
     return {
         name: len(it.partitions) for name, it in answers.items() if not isinstance(it, Exception)
     }

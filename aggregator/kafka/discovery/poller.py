@@ -110,7 +110,7 @@ class Planner:
         """The plan for these clusters, without reading history."""
         made_of, last = (found, hub, flowing, refusals), self._last
         if last is None or last[0] is not config or last[1] != made_of:
-            last = config, made_of, plan_with(config, found, hub, (), flowing, refusals)
+            last = config, made_of, plan_with(config, found, hub, flowing, refusals)
             self._last = last
         return last[2]
 
@@ -183,16 +183,18 @@ class Lookout:
             return
         config = self._in_force.config
         self._forget_others(config)
-        refusals = self._refusals.at(time.monotonic())
-        result = self._try(
-            config,
-            dict(self._known),
-            self._flowing,
-            refusals,
-            self.doubts,
-            self._turns,
-            self._planner,
-        )
+        try:
+            result: Look | AggregatorError = _look(
+                config,
+                dict(self._known),
+                self._flowing,
+                self._refusals.at(time.monotonic()),
+                self.doubts,
+                self._turns,
+                self._planner,
+            )
+        except Exception as error:  # a thread has no caller to raise to: it becomes the value
+            result = _failure(error)
         if config is not self._in_force.config:
             self.wake()
         elif isinstance(result, Look):
@@ -211,21 +213,6 @@ class Lookout:
         if config is not self._config or not self._turns:
             self._turns = {alias: ConfigTurns() for alias in (HUB, *config.sources)}
         self._config = config
-
-    @staticmethod
-    def _try(
-        config: Config,
-        known: Mapping[str, ClusterFacts],
-        flowing: Collection[Flowing],
-        refusals: Refusals,
-        doubts: Doubts,
-        turns: Mapping[str, ConfigTurns],
-        planner: Planner,
-    ) -> Look | AggregatorError:
-        try:
-            return _look(config, known, flowing, refusals, doubts, turns, planner)
-        except Exception as error:  # a thread has no caller to raise to: it becomes the value
-            return _failure(error)
 
 
 def _failure(error: Exception) -> AggregatorError:

@@ -27,7 +27,6 @@ from aggregator.model.errors import CheckpointError, ClusterError
 from aggregator.model.values import (
     ClusterFacts,
     Discovery,
-    Lane,
     Route,
     SourcePartition,
     TopicPartition,
@@ -42,6 +41,7 @@ from aggregator.store.checkpoint.checkpoint_table import stored_state
 from aggregator.store.checkpoint.identity import identity_of
 
 Attempt = Callable[[Sequence[Action]], Sequence[Applied]]
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,6 @@ def copied_topics(place: CheckpointConfig) -> frozenset[tuple[str, str]]:
     return frozenset((sp.cluster, sp.topic) for sp in known)
 
 
-Answer = TypeVar("Answer")
-
-
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """What was discovered, and the plan that follows.
@@ -117,10 +114,10 @@ def prepare(config: Config) -> Prepared:
         found = discover(config, clients=clients)
         hub = hub_facts(found)
         flowing: Collection[Flowing] = ()
-        draft = plan_with(config, found, hub, ())
+        draft = plan_with(config, found, hub)
         if draft.refused and (flowing := _flowed(config)):
             # Of topics that clash, those that were copied before continue.
-            draft = plan_with(config, found, hub, (), flowing)
+            draft = plan_with(config, found, hub, flowing)
         oldest = oldest_records(config, draft.routes, clients)
     plan = make_plan(
         config,
@@ -164,20 +161,11 @@ def plan_with(
     config: Config,
     found: Discovery,
     hub: ClusterFacts,
-    current: Sequence[Lane],
     flowing: Collection[Flowing] = (),
     refusals: Refusals = NOTHING_REFUSED,
 ) -> Plan:
-    """The plan for clusters as found, keeping what runs; without reading history."""
-    return make_plan(
-        config,
-        found,
-        hub,
-        current_lanes=current,
-        cores=os.cpu_count(),
-        flowing=flowing,
-        refusals=refusals,
-    )
+    """The plan for clusters as found, without reading history."""
+    return make_plan(config, found, hub, cores=os.cpu_count(), flowing=flowing, refusals=refusals)
 
 
 def plan_of_all(config: Config, aliases: Sequence[str], why: str) -> Plan:
@@ -192,7 +180,7 @@ def plan_of_all(config: Config, aliases: Sequence[str], why: str) -> Plan:
         raise ClusterError(
             f"{why}, and these give no answer (name one that does with --source):\n{failures}"
         )
-    return plan_with(config, found, hub, ())
+    return plan_with(config, found, hub)
 
 
 def merged(before: Mapping[str, ClusterFacts], found: Discovery) -> Discovery:
@@ -209,19 +197,13 @@ def observe(
     config: Config, plan: Plan, routes: Iterable[Route], clients: AdminPool | None = None
 ) -> Observed:
     """Log ranges of all partitions of `routes`; those of a source that fails are absent."""
-    by_cluster = partitions_by_cluster(routes)
-    timeout = config.supervision.connect_timeout
-    answers = each_cluster(
-        config,
-        by_cluster,
-        lambda admin: admin.offsets(by_cluster[admin.alias], timeout).ranges,
-        clients=clients,
-        seconds=_seconds(config, by_cluster),
+    ranges = _ask_sources(
+        config, routes, clients, lambda admin, own, timeout: admin.offsets(own, timeout).ranges
     )
     return Observed(
         cluster_ids={alias: facts.cluster_id for alias, facts in plan.sources.items()},
         topic_ids=identity_of(plan).topic_ids,
-        offsets=by_partition(answers.ok),
+        offsets=by_partition(ranges),
         stable=frozenset(
             alias
             for alias, source in config.sources.items()
@@ -234,35 +216,24 @@ def offsets_by_time(
     config: Config, routes: Iterable[Route], clients: AdminPool | None
 ) -> dict[SourcePartition, int]:
     """Start offsets of the sources whose `start` is a timestamp."""
-    by_cluster = {
-        alias: partitions
-        for alias, partitions in partitions_by_cluster(routes).items()
-        if config.sources[alias].start.isdigit()
-    }
-    timeout = config.supervision.connect_timeout
-
-    def ask(admin: ClusterAdmin) -> dict[TopicPartition, int]:
-        moment = int(config.sources[admin.alias].start)
-        return admin.offsets_at(moment, by_cluster[admin.alias], timeout)
-
-    seconds = _seconds(config, by_cluster)
-    return by_partition(each_cluster(config, by_cluster, ask, clients=clients, seconds=seconds).ok)
+    starts = {alias: it.start for alias, it in config.sources.items() if it.start.isdigit()}
+    found = _ask_sources(
+        config,
+        [it for it in routes if it.cluster in starts],
+        clients,
+        lambda admin, own, timeout: admin.offsets_at(int(starts[admin.alias]), own, timeout),
+    )
+    return by_partition(found)
 
 
 def oldest_records(
     config: Config, routes: Iterable[Route], clients: AdminPool
 ) -> dict[tuple[str, str], int]:
     """(alias, topic) -> timestamp of the oldest record in ms; for a warning only."""
-    by_cluster = partitions_by_cluster(routes)
-    timeout = config.supervision.connect_timeout
-    answers = each_cluster(
-        config,
-        by_cluster,
-        lambda admin: admin.oldest_record_ms(by_cluster[admin.alias], timeout),
-        clients=clients,
-        seconds=_seconds(config, by_cluster),
+    found = _ask_sources(
+        config, routes, clients, lambda admin, own, timeout: admin.oldest_record_ms(own, timeout)
     )
-    return {(alias, topic): at for alias, it in answers.ok.items() for topic, at in it.items()}
+    return {(alias, topic): at for alias, it in found.items() for topic, at in it.items()}
 
 
 def partitions_by_cluster(routes: Iterable[Route]) -> dict[str, list[TopicPartition]]:
@@ -274,7 +245,19 @@ def partitions_by_cluster(routes: Iterable[Route]) -> dict[str, list[TopicPartit
     return found
 
 
-def _seconds(config: Config, by_cluster: Mapping[str, Sequence[TopicPartition]]) -> float:
-    """How long a source may take for the requests about its partitions."""
-    most = max(map(len, by_cluster.values()), default=0)
-    return seconds_for(config.supervision.connect_timeout, partitions=most)
+def _ask_sources(
+    config: Config,
+    routes: Iterable[Route],
+    clients: AdminPool | None,
+    ask: Callable[[ClusterAdmin, Sequence[TopicPartition], float], Answer],
+) -> dict[str, Answer]:
+    """What the sources that answer (alias) say of their partitions in these routes."""
+    own, timeout = partitions_by_cluster(routes), config.supervision.connect_timeout
+    most = max(map(len, own.values()), default=0)
+    return each_cluster(
+        config,
+        own,
+        lambda admin: ask(admin, own[admin.alias], timeout),
+        clients=clients,
+        seconds=seconds_for(timeout, partitions=most),
+    ).ok

@@ -54,7 +54,10 @@ class SourcesWatch:
             kept = {
                 alias: watch
                 for alias, watch in self._watches.items()
-                if before is not None and _is_same(before, config, alias)
+                if before is not None
+                and alias in config.sources
+                and same_connection(before.sources[alias], config.sources[alias])
+                and before.supervision == config.supervision
             }
             for alias in self._watches.keys() - kept.keys():
                 self._watches[alias].stop()
@@ -180,12 +183,3 @@ class SourcesWatch:
             (then, before), (_, after) = seen[0], seen[-1]
             found[alias] = (after - before) / max(now - then, 1.0) * ARRIVAL_SECONDS
         return found
-
-
-def _is_same(before: Config, after: Config, alias: str) -> bool:
-    """Whether both watch a source in the same way."""
-    return (
-        alias in after.sources
-        and same_connection(before.sources[alias], after.sources[alias])
-        and before.supervision == after.supervision
-    )

@@ -70,6 +70,17 @@ def least_cuts(one: Mapping[Place, int], other: Mapping[Place, int]) -> dict[Pla
     return {it: min(ends[it] for ends in (one, other) if it in ends) for it in {**one, **other}}
 
 
+def least_ends(bounds: Iterable[Ends]) -> dict[TopicPartition, int]:
+    """Of several bounds one that holds for all: per hub partition the lowest, where all know it."""
+    least: dict[TopicPartition, int] | None = None
+    for ends in bounds:
+        if least is None:
+            least = dict(ends)
+        elif least != ends:
+            least = {tp: min(at, ends[tp]) for tp, at in least.items() if tp in ends}
+    return least or {}
+
+
 def cut_ends(ends: Ends, cuts: Ends) -> Ends:
     """Bounds of what may be beyond positions: what comes now lies behind where it was cut off."""
     return {tp: min(end, cuts.get(tp, end)) for tp, end in ends.items()}

@@ -5,24 +5,15 @@ heartbeat stays.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from aggregator.config.schema import Config
 from aggregator.model.values import HEARTBEATS_TOPIC, ClusterFacts
-from aggregator.plan.actions import Action, CreateTopic
+from aggregator.plan.actions import CreateTopic
+from aggregator.plan.topics.quarantine_topics import AsidePlan
 from aggregator.plan.topics.source_configs import CLEANUP_POLICY, Contribution
 
 HEARTBEATS_PARTITION = 0
 COMPACT = "compact"
-
-
-@dataclass(frozen=True, slots=True)
-class HeartbeatsPlan:
-    """What leads to the topic; a refusal or a warning is "" when there is none."""
-
-    actions: tuple[Action, ...] = ()
-    warning: str = ""
-    refusal: str = ""
 
 
 def creation(config: Config) -> CreateTopic | None:
@@ -35,22 +26,23 @@ def creation(config: Config) -> CreateTopic | None:
 
 def plan_heartbeats(
     config: Config, contributions: Mapping[str, Sequence[Contribution]], hub: ClusterFacts
-) -> HeartbeatsPlan:
+) -> AsidePlan:
     """What to do at the hub, so that heartbeats can be written beside these hub topics."""
     if not config.heartbeats:
-        return HeartbeatsPlan()
+        return AsidePlan()
     if HEARTBEATS_TOPIC in contributions:
-        return HeartbeatsPlan(
-            refusal=f"hub topic {HEARTBEATS_TOPIC} is that of the heartbeats, and "
+        refusal = (
+            f"hub topic {HEARTBEATS_TOPIC} is that of the heartbeats, and "
             f"{contributions[HEARTBEATS_TOPIC][0]} flows into it as well; exclude that topic, give "
             "it another name by rename, or set heartbeats: false"
         )
+        return AsidePlan(refusals=(refusal,))
     if HEARTBEATS_TOPIC in hub.topics:
-        return HeartbeatsPlan()
+        return AsidePlan()
     action = creation(config)
     if action is None:
-        return HeartbeatsPlan(warning=f"no heartbeats are written: {how_to_create()}")
-    return HeartbeatsPlan((action,))
+        return AsidePlan(warnings=(f"no heartbeats are written: {how_to_create()}",))
+    return AsidePlan(actions=(action,))
 
 
 def how_to_create() -> str:

@@ -114,7 +114,12 @@ def plan_hub_topics(
             first = [it for it in kept if (it.cluster, it.topic.name, name) in flowing]
             kept = tuple(first) if len(first) == 1 else ()
             others = [it for it in sources if it not in kept]
-            refused.append(_refused(name, others, _would_overwrite(sources)))
+            names = ", ".join(str(source) for source in sources)
+            why = (
+                f"it is compacted and fed by {names}: equal keys would overwrite each other; use "
+                "topics.rename with ${cluster}, or confirm with topics.merge_compacted: true"
+            )
+            refused.append(_refused(name, others, why))
             if not kept:
                 continue
         found = _take(name, kept, rules, hub, refusals)
@@ -234,8 +239,20 @@ def _planned(
 ) -> HubTopic:
     existing = hub.topics.get(name)
     if existing is None:
-        return _missing(name, sources, rules, notes)
-    return _existing(existing, sources, rules, notes, refusals)
+        partitions = wanted_partitions(sources, rules)
+        configs = configs_at_creation(name, sources, rules, notes.warnings)
+        notes.actions.append(
+            CreateTopic(name, partitions, rules.replication_factor, dict(sorted(configs.items())))
+        )
+        retention = int(configs.get(RETENTION_MS, DEFAULT_RETENTION_MS))
+        return HubTopic(name, partitions, retention, configs.get(CLEANUP_POLICY, "delete"))
+    partitions = _growth(existing, sources, rules, notes, refusals)
+    changes = changes_of(existing, sources, rules, notes.warnings)
+    if changes:
+        notes.actions.append(AlterConfigs(name, changes))
+    retention = int(changes.get(RETENTION_MS, (None, str(existing.retention_ms)))[1])
+    policy = rules.configs.get(CLEANUP_POLICY, existing.cleanup_policy)
+    return HubTopic(name, partitions, retention, policy)
 
 
 def _overwrite(
@@ -251,47 +268,11 @@ def _overwrite(
     return "compact" in policies(found.cleanup_policy)
 
 
-def _would_overwrite(sources: Sequence[Contribution]) -> str:
-    names = ", ".join(str(source) for source in sources)
-    return (
-        f"it is compacted and fed by {names}: equal keys would overwrite each other; use "
-        "topics.rename with ${cluster}, or confirm with topics.merge_compacted: true"
-    )
-
-
 def wanted_partitions(sources: Sequence[Contribution], rules: TopicRules) -> int:
     """The partition count a hub topic should have: the setting, or the largest source's."""
     if rules.partitions == "source":
         return max(source.topic.partitions for source in sources)
     return rules.partitions
-
-
-def _missing(
-    name: str, sources: Sequence[Contribution], rules: TopicRules, notes: _Notes
-) -> HubTopic:
-    partitions = wanted_partitions(sources, rules)
-    configs = configs_at_creation(name, sources, rules, notes.warnings)
-    notes.actions.append(
-        CreateTopic(name, partitions, rules.replication_factor, dict(sorted(configs.items())))
-    )
-    retention = int(configs.get(RETENTION_MS, DEFAULT_RETENTION_MS))
-    return HubTopic(name, partitions, retention, configs.get(CLEANUP_POLICY, "delete"))
-
-
-def _existing(
-    hub: TopicFacts,
-    sources: Sequence[Contribution],
-    rules: TopicRules,
-    notes: _Notes,
-    refusals: Refusals,
-) -> HubTopic:
-    partitions = _growth(hub, sources, rules, notes, refusals)
-    changes = changes_of(hub, sources, rules, notes.warnings)
-    if changes:
-        notes.actions.append(AlterConfigs(hub.name, changes))
-    retention = int(changes.get(RETENTION_MS, (None, str(hub.retention_ms)))[1])
-    policy = rules.configs.get(CLEANUP_POLICY, hub.cleanup_policy)
-    return HubTopic(hub.name, partitions, retention, policy)
 
 
 def _growth(

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aggregator.model.values import LogId, OffsetRange, SourcePartition, TopicPartition
-from aggregator.plan.positions.hub_losses import cut_ends, id_before, is_lost
+from aggregator.plan.positions.hub_losses import cut_ends, id_before, is_lost, least_ends
 from aggregator.store.checkpoint.rows import (
     HUB,
     HUB_END,
@@ -402,12 +402,9 @@ def fitting(
 
 def least(bounds: Iterable[ProvenBound]) -> ProvenBound:
     """One bound that holds for all: per hub partition the lowest, where all know it."""
-    first, *others = list(bounds) or [ProvenBound()]
-    ends = dict(first.hub_ends)
-    for bound in others:
-        both = ends.keys() & bound.hub_ends.keys()
-        ends = {tp: min(ends[tp], bound.hub_ends[tp]) for tp in both}
-    return ProvenBound(ends, min(it.snapshot_at_ms for it in (first, *others)))
+    given = list(bounds) or [ProvenBound()]
+    ends = least_ends(it.hub_ends for it in given)
+    return ProvenBound(ends, min(it.snapshot_at_ms for it in given))
 
 
 def _newest(rows: pa.Table) -> Iterator[tuple[SourcePartition, tuple[datetime, int]]]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from aggregator.model.alike import made_of
 from aggregator.model.values import LogId, Positions, SourcePartition, TopicPartition
-from aggregator.plan.positions.hub_losses import cut_ends, cut_ids, is_lost
+from aggregator.plan.positions.hub_losses import cut_ends, cut_ids, is_lost, least_ends
 from aggregator.plan.positions.start import Remembered
 from aggregator.store.checkpoint.rows import DOUBT, HUB, HUB_END, POSITION, Checkpoint, from_table
 
@@ -186,18 +186,6 @@ class CheckpointState:
             if entry.snapshot.clean and entry.snapshot.by_hand
         }
 
-    def hub_ends_for(
-        self, partitions: Iterable[SourcePartition] | None = None
-    ) -> dict[TopicPartition, int]:
-        """The lower bound of the hub tail of `partitions` (all, if none are named).
-
-        The smallest of their snapshots, per hub partition. A hub partition that one of the
-        snapshots does not know is left out: its tail begins at its earliest offset.
-        """
-        wanted = self.entries if partitions is None else partitions
-        snapshots = {id(s): s for s in (self.entries[sp].snapshot for sp in wanted)}
-        return least_ends(snapshot.hub_ends for snapshot in snapshots.values())
-
     def own_hub_ends(
         self, partitions: Iterable[SourcePartition]
     ) -> dict[SourcePartition, Mapping[TopicPartition, int]]:
@@ -345,14 +333,3 @@ def _doubt(seq: int, epoch: int, alias: str, snapshot: Snapshot) -> Checkpoint:
         epoch=epoch,
         doubted=frozenset({alias}),
     )
-
-
-def least_ends(snapshots: Iterable[Mapping[TopicPartition, int]]) -> dict[TopicPartition, int]:
-    """Of several bounds one that holds for all: per hub partition the lowest, where all know it."""
-    least: dict[TopicPartition, int] | None = None
-    for ends in snapshots:
-        if least is None:
-            least = dict(ends)
-        elif least != ends:
-            least = {tp: min(at, ends[tp]) for tp, at in least.items() if tp in ends}
-    return least or {}

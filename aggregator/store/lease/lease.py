@@ -5,7 +5,6 @@ A thread of its own, because neither a slow hub nor a long recovery may make the
 
 import threading
 from collections.abc import Callable
-from typing import Protocol
 
 from aggregator.model.errors import AggregatorError, CheckpointConflictError, CheckpointError
 from aggregator.model.loop import FOREVER, Loop
@@ -26,27 +25,14 @@ Until = Callable[[int, int], None]
 the monotonic one."""
 
 
-class Title(Protocol):
-    """What a lease is renewed by: the lock file, or the checkpoint table."""
-
-    def renewed(self) -> Moment | None:
-        """When the last renewal that came by the way began; None when there is none."""
-
-    def renew(self) -> Tried:
-        """Renew it, and find out whether another one has it."""
-
-    def lost(self) -> CheckpointConflictError | None:
-        """The error of a writer in whose place another one writes; None as far as is known."""
-
-
 class TableTitle:
-    """An object store: each commit renews the lease, and an empty one does where none comes."""
+    """What a lease is renewed by: on an object store each commit, an empty one where none comes."""
 
     def __init__(self, table: CheckpointTable) -> None:
         self._table = table
 
     def renewed(self) -> Moment | None:
-        """When the last commit began."""
+        """When the last renewal that came by the way began; None when there is none."""
         return self._table.renewed
 
     def renew(self) -> Tried:
@@ -94,7 +80,7 @@ class Lease:
 
     def __init__(
         self,
-        title: Title,
+        title: TableTitle,
         seconds: float,
         emit: Callable[[str, str], None],
         clock: Callable[[], Moment] = now,

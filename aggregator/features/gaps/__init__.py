@@ -1,1 +1,0 @@
-"""Decisions about gaps, which are what is lost of a source."""
