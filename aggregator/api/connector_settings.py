@@ -6,10 +6,15 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from aggregator.config.node import settings_to_text
 
+MOST_KEYS = 1_000
+"""For each key that is not known the nearest of all known ones is looked for."""
+
 
 def _settings(value: Any) -> Any:
     found = settings_to_text(value)
     if isinstance(found, dict):
+        if len(found) > MOST_KEYS:
+            raise ValueError(f"has {len(found):,} keys; {MOST_KEYS:,} are the most")
         _check_whole("".join(f"{key}{item}" for key, item in found.items()))
     return found
 

@@ -18,6 +18,7 @@ from aggregator.features.connectors.describe import connector_config
 from aggregator.features.connectors.plugins import validated
 from aggregator.features.connectors.to_source import Translated, literal_secrets, translate
 from aggregator.model.errors import ConfigError, Problem
+from aggregator.model.events import Event, EventSink
 from aggregator.status.command_answers import ReloadReport
 from aggregator.status.schema import Status
 from aggregator.store.state_store import StateStore
@@ -37,15 +38,20 @@ STATES: Mapping[str, InitialState] = {
     "STOPPED": InitialState(paused=True, stopped=True),
 }
 
+MOST_NOTES = 50
+"""So many notes of a config are events, those about unknown keys first."""
+
 
 class Connectors:
     """Thread-safe. What was put over REST is kept as it was put; a source of the YAML is shown with
-    the same keys. Errors are those of `Control`, and CallerError with Connect's codes.
+    the same keys. `tell` gets what has no effect of a config that is taken: answers of Connect have
+    no place for it. Errors are those of `Control`, and CallerError with Connect's codes.
     """
 
-    def __init__(self, control: Control, holder: StatusHolder) -> None:
+    def __init__(self, control: Control, holder: StatusHolder, tell: EventSink) -> None:
         self._control = control
         self._holder = holder
+        self._tell = tell
         self._table = ConnectorTable(StateStore.of(control.config.checkpoint))
         self._lock = threading.Lock()
         self._changes: dict[str, Change] | None = None
@@ -151,7 +157,7 @@ class Connectors:
             if found.problems:
                 raise invalid(found.problems)
             try:
-                return self._control.change_source(
+                report = self._control.change_source(
                     name,
                     found.source,
                     lambda: self._keep(name, config, by),
@@ -161,6 +167,9 @@ class Connectors:
                 )
             except ConfigError as error:
                 raise invalid(_by_key(name, found, error.problems)) from error
+        for event in _notes_of(name, found):
+            self._tell(event)
+        return report
 
     def _kept(self) -> dict[str, Change]:
         opened = self._control.opened
@@ -172,6 +181,19 @@ class Connectors:
     def _keep(self, name: str, config: Mapping[str, str] | None, by: str) -> None:
         change = self._table.put(name, config, by)
         self._changes = {**self._kept(), name: change}
+
+
+def _notes_of(name: str, found: Translated) -> list[Event]:
+    """What of the config of a connector has no effect; many notes are cut short."""
+    notes = sorted(found.notes.items(), key=lambda it: it[0] not in found.unknown)
+    events = []
+    for key, why in notes[:MOST_NOTES]:
+        kind = "connector_warning" if key in found.unknown else "connector_note"
+        events.append(Event(kind, f"source {name}: {key}: {why}", {"source": name}))
+    if more := len(notes[MOST_NOTES:]):
+        words = f"source {name}: without effect: {more} more"
+        events.append(Event("connector_note", words, {"source": name}))
+    return events
 
 
 def invalid(problems: tuple[Problem, ...]) -> CallerError:

@@ -94,9 +94,13 @@ class Desk:
     def dropped(
         self, wanted: Filter, since: datetime, *, retried: bool, limit: int
     ) -> DroppedReport:
-        """Records that dedup has dropped since then. Raises ClusterError."""
+        """Records that dedup has dropped since then.
+
+        Raises ClusterError, and NotReadyError while many others look.
+        """
         config = self._control.config
-        with opened_duplicates(config, since) as (_, _, ledger):
+        # Each has a ledger of its own of all of them.
+        with self._looking(), opened_duplicates(config, since) as (_, _, ledger):
             found = list(ledger.select(wanted, retried=retried))
         return dropped_report(duplicates_topic(config), found, limit)
 
@@ -169,11 +173,10 @@ class Desk:
         if topic not in copied:
             where = "the hub" if source is None else f"source {source}"
             raise CallerError(404, f"no topic {topic} of {where} is copied")
-        if not self._looks.acquire(blocking=False):
-            raise NotReadyError(f"{LOOKS} look at topics already: try again in a moment")
         try:
             config = self._control.config
-            return look_at(config, source, topic, records, partition=partition, start=start)
+            with self._looking():
+                return look_at(config, source, topic, records, partition=partition, start=start)
         except AbsentError as error:
             raise CallerError(404, str(error)) from error
         except ClusterError as error:
@@ -186,8 +189,6 @@ class Desk:
                 records=(),
                 error=mask_text(str(error), self._control.config),
             )
-        finally:
-            self._looks.release()
 
     def incidents(self, status: Status) -> tuple[list[Incident], tuple[str, ...]]:
         """The timeline, and what of it could not be read."""
@@ -213,6 +214,16 @@ class Desk:
         earlier: tuple[EventRow, ...] = tried("recoveries", self.recoveries, ())
         found = incidents(() if gaps is None else gaps.gaps, records, recovery, earlier, audits)
         return found, tuple(failing)
+
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        """A place among the few who read a topic at once. Raises NotReadyError."""
+        if not self._looks.acquire(blocking=False):
+            raise NotReadyError(f"{LOOKS} look at topics already: try again in a moment")
+        try:
+            yield
+        finally:
+            self._looks.release()
 
     def _gaps(self) -> GapTable:
         return GapTable(StateStore.of(self._control.config.checkpoint))

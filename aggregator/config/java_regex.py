@@ -82,7 +82,10 @@ class RegexError(ValueError):
 @lru_cache(maxsize=4096)
 def compiled(pattern: str) -> re.Pattern[str]:
     """The pattern as Python's own; RegexError when it is none, or says what Python cannot."""
-    pieces = _Reader(pattern).pieces()
+    try:
+        pieces = _Reader(pattern).pieces()
+    except RecursionError as error:
+        raise RegexError("it is nested too deeply") from error
     text = "".join(piece.text for piece in pieces)
     try:
         return re.compile(text)

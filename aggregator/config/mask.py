@@ -22,7 +22,8 @@ _HARMLESS_NAME = re.compile(
     r"[._-](url|uri|location|path|file|type|class|algorithm|provider|ms|seconds|enabled|source)$",
     re.IGNORECASE,
 )
-_URL_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s/@:'\"]*):([^\s/'\"]+)@")
+_URL_PASSWORD = re.compile(r"(://[^\s/@:'\"]*):([^\s/'\"]+)@")
+"""Without the scheme before it: that would be looked for at each letter of a long text."""
 _ASSIGNED = re.compile(
     r"\b((?:password|clientSecret|client_secret|secret)\s*=\s*)"
     r"(\\?\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')",

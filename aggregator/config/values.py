@@ -23,7 +23,8 @@ def parse_duration(value: Any) -> Any:
         raise ValueError("a duration is needed: 500ms, 10s, 5m, 2h or 7d")
     if isinstance(value, int | float):
         return float(value)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*", str(value))
+    # Blanks at the ends go first: two patterns of blanks in a row share them in many ways.
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?", str(value).strip())
     if match is None:
         raise ValueError(f"'{value}' is not a duration; use 500ms, 10s, 5m, 2h or 7d")
     return float(match.group(1)) * UNITS[match.group(2) or "s"]
@@ -35,7 +36,7 @@ def parse_size(value: Any) -> Any:
         raise ValueError("a number of bytes is needed: 500kB, 10MB, 8MiB")
     if isinstance(value, int):
         return value
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", str(value))
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)", str(value).strip())
     if match is None or match.group(2).lower() not in SIZES:
         raise ValueError(f"'{value}' is not a number of bytes; use 500kB, 10MB or 8MiB")
     size = float(match.group(1)) * SIZES[match.group(2).lower()]

@@ -143,6 +143,37 @@ def test_a_standby_does_not_say_that_no_source_is_configured_nor_that_it_is_old(
         visitor.page.unroute("**/api/overview")
 
 
+def test_one_that_has_failed_does_not_say_that_no_source_is_configured(visitor: Visitor) -> None:
+    def fail(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "phase": "FAILED", "sources": []})
+
+    visitor.go("topics", PAGES["topics"])
+    visitor.page.route("**/api/overview", fail)
+    try:
+        visitor.go("", PAGES[""])
+        visitor.until("It has failed.")
+    finally:
+        visitor.page.unroute("**/api/overview")
+
+
+def test_who_writes_an_offset_or_a_time_does_not_get_the_newest(visitor: Visitor) -> None:
+    visitor.go("records/hub.t0", PAGES["records/hub.t0"])
+    which = visitor.page.get_by_label("Which", exact=True)
+    place = visitor.page.get_by_label("Offset, or time")
+    for written, meant in (("12", "offset"), ("1h", "time")):
+        which.select_option("newest")
+        place.fill("")
+        place.press_sequentially(written)
+        place.press("Tab")
+        expect(which).to_have_value(meant)
+    # What is chosen afterwards counts.
+    which.select_option("newest")
+    place.press("Tab")
+    expect(which).to_have_value("newest")
+    place.fill("")
+
+
 def test_a_page_that_fails_does_not_say_that_there_is_no_answer(visitor: Visitor) -> None:
     page = visitor.page
     visitor.go("topics", PAGES["topics"])
@@ -185,6 +216,8 @@ UNKNOWN_BEHIND = """async () => {
     { ...row, seconds_behind: 2, seconds_behind_at_least: false },
     { ...row, lag: 0, seconds_behind: null, seconds_behind_at_least: false },
     { ...row, seconds_behind: 4000, seconds_behind_at_least: true },
+    { ...row, state: "PAUSED", seconds_behind: null, seconds_behind_at_least: false },
+    { ...row, state: "HELD", seconds_behind: null, seconds_behind_at_least: false },
   ];
   const made = heat(rows);
   document.querySelector("main").append(made);
@@ -198,7 +231,8 @@ UNKNOWN_BEHIND = """async () => {
 def test_what_may_be_far_behind_is_not_drawn_as_at_the_end(visitor: Visitor) -> None:
     visitor.go("", PAGES[""])
     assert visitor.page.evaluate(UNKNOWN_BEHIND) == [
-        *("cell h-none", "cell h-none", "cell h0", "cell h0", "cell h3")
+        *("cell h-none", "cell h-none", "cell h0", "cell h0", "cell h3", "cell h-paused"),
+        "cell h-off",
     ]
 
 
@@ -476,6 +510,11 @@ def test_a_line_has_a_hole_where_the_instance_was_down(visitor: Visitor) -> None
 
 
 MANY = 20
+RECORD = {
+    **{"partition": 0, "offset": 7, "timestamp_ms": 1_700_000_000_000, "key": "k", "value": "v"},
+    **{"value_bytes": 1, "value_format": "text", "value_schema": None, "problem": ""},
+    **{"headers": [], "origin": None},
+}
 
 
 def test_a_topic_of_many_sources_asks_for_each_of_them_once(visitor: Visitor) -> None:
@@ -492,7 +531,8 @@ def test_a_topic_of_many_sources_asks_for_each_of_them_once(visitor: Visitor) ->
 
     def one(route: Route) -> None:
         asked.append("look")
-        route.fulfill(json={**blank, "configs": {}, "partitions": [], "records": [], "notes": []})
+        own = {"configs": {}, "partitions": [], "records": [RECORD], "notes": []}
+        route.fulfill(json={**blank, **own})
 
     visitor.go("topics", PAGES["topics"])
     # What is known of it from before is forgotten.
@@ -506,6 +546,12 @@ def test_a_topic_of_many_sources_asks_for_each_of_them_once(visitor: Visitor) ->
         assert asked.count("look") == 1 + MANY
         # Not again for each of them.
         assert asked.count("topic") < MANY / 2
+        # They would be a very long page.
+        newest = page.locator("main details").filter(has_text="The newest records at")
+        expect(newest).to_have_count(1 + MANY)
+        newest.first.locator("summary").click()
+        first = page.get_by_role("region", name="The newest records at the hub")
+        expect(first.get_by_role("row")).to_have_count(2)
     finally:
         page.unroute(about)
         page.unroute(look)

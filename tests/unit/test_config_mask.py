@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from aggregator.config import load_text
-from aggregator.config.mask import MASK, is_secret, mask_text, masked
+from aggregator.config.mask import MASK, hide_passwords, is_secret, mask_text, masked
 from aggregator.config.render import masked_yaml
 
 JAAS = (
@@ -101,6 +102,21 @@ def test_text_without_secrets_stays(folder: Path) -> None:
     config = load_text(TEXT, env={"JAAS": JAAS}, folder=folder)
     text = "eu: timeout at kafka://eu:1, true or false, required alice, SCRAM-SHA-256, eu-1"
     assert mask_text(text, config) == text
+
+
+def test_however_long_a_text_is_it_is_masked_at_once() -> None:
+    """A caller may send two megabytes, and nothing else runs in Python meanwhile."""
+    began = time.monotonic()
+    for text in ("a" * 200_000, "a://" * 50_000, "a://b:" * 30_000, "a://b@" * 30_000):
+        assert hide_passwords(text) == text
+    long = "a" * 200_000
+    assert hide_passwords(f"{long}://u:p@h") == f"{long}://u:{MASK}@h"
+    assert time.monotonic() - began < 5
+
+
+def test_a_password_is_masked_whatever_stands_before_the_scheme() -> None:
+    text = "1http://u:p@h jdbc:x://v:q@h"
+    assert hide_passwords(text) == f"1http://u:{MASK}@h jdbc:x://v:{MASK}@h"
 
 
 def test_a_login_line_of_another_form_is_masked_too(folder: Path) -> None:

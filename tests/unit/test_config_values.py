@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,6 +61,15 @@ def test_durations(value: object, seconds: float) -> None:
 def test_bad_durations(value: object) -> None:
     with pytest.raises(ValueError, match="500ms, 10s, 5m, 2h"):
         parse_duration(value)
+
+
+def test_however_long_a_value_is_it_is_refused_at_once() -> None:
+    began = time.monotonic()
+    for text in (f"1{' ' * 100_000}x", f"{' ' * 100_000}x", f"{'1' * 100_000}x"):
+        for parse in (parse_duration, parse_size):
+            with pytest.raises(ValueError, match="use 500|10s, 5m|bytes"):
+                parse(text)
+    assert time.monotonic() - began < 5
 
 
 def test_listen() -> None:

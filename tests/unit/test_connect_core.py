@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -156,6 +157,25 @@ def test_what_is_not_known_has_no_effect_and_is_told() -> None:
     found = translate("connect-test", with_config(topic__whitelst="x", vendor__thing="y"))
     assert found.notes["topic.whitelst"] == "is not known; did you mean topic.whitelist?"
     assert found.notes["vendor.thing"] == "is not known"
+
+
+def test_however_long_a_value_is_it_is_read_at_once() -> None:
+    """Who may only read may have it checked, and nothing else runs in Python meanwhile."""
+    began = time.monotonic()
+    long = ("${" * 100_000, r"\Q" * 100_000, "(," * 50_000, f"a{' ' * 200_000}b", "a" * 200_000)
+    for value in long:
+        found = translate("eu", {**MIRROR, "topics": value})
+        assert found.problems == ()
+    assert time.monotonic() - began < 20
+
+
+def test_a_list_of_mirrormaker_2_means_the_same_in_few_pieces() -> None:
+    names = [f"t{it}" for it in range(300)]
+    found = translate("eu", {**MIRROR, "topics": f"(x,{','.join(names)},y),z"})
+    (include,) = found.source["topics"]["include"]
+    assert include == f"(x|{'|'.join(names)}|y)|z"
+    found = translate("eu", {**MIRROR, "topics": r" a , \Qb,c\E,\Qd\E ,,(e,f)"})
+    assert found.source["topics"]["include"] == ["a", r"\Qb|c\E", r"\Qd\E", "(e|f)"]
 
 
 def test_what_only_confluents_own_parts_read_has_no_effect_and_is_told() -> None:

@@ -68,3 +68,8 @@ def test_what_cannot_be_used_is_told_with_its_place_and_a_replacement(
     with pytest.raises(RegexError) as caught:
         compiled(pattern)
     assert str(caught.value).startswith(told)
+
+
+def test_classes_in_classes_end_somewhere() -> None:
+    with pytest.raises(RegexError, match="nested too deeply"):
+        compiled("[" * 5_000)

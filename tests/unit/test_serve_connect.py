@@ -11,11 +11,15 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from aggregator.api.connector_settings import MOST_KEYS
+from aggregator.api.connectors import MOST_NOTES, _notes_of
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.engine.control.commands import Control
 from aggregator.features.connectors.config_keys import CLASSES
+from aggregator.features.connectors.to_source import translate
+from support.played import CONNECTOR, READ, WRITE, bearer, played_api
 from support.rest import SETS, PlayedEngine, ask
 from support.serving import app_over, served
 
@@ -245,6 +249,36 @@ def test_a_secret_that_is_to_be_checked_is_not_told_again(url: str) -> None:
     code, told = ask("PUT", path, {"src.kafka.ssl.key.password": "geheim"})
     assert code == 200 and "holds a secret" in str(told)
     assert "geheim" not in str(told)
+
+
+def test_a_config_of_too_many_keys_is_refused(url: str) -> None:
+    path = f"{url}/connector-plugins/{CLASSES[0]}/config/validate"
+    code, told = ask("PUT", path, {f"key{it}": "x" for it in range(MOST_KEYS + 1)})
+    assert (code, "1,000 are the most" in told["message"]) == (400, True)
+
+
+def test_what_has_no_effect_is_an_event_of_each_change_that_is_taken(tmp_path: Path) -> None:
+    config = {**CONNECTOR, "dest.zookeeper.connect": "dest:2181", "topic.rename.fromat": "x"}
+    with played_api(tmp_path / "state") as api:
+        path, token = f"{api.url}/connectors/us/config", bearer(WRITE)
+        assert ask("PUT", path, {**config, "transforms": "x"}, token)[0] == 400
+        assert ask("PUT", path, config, token)[0] == 201
+        assert ask("PUT", f"{api.url}/api/sources/us", {"config": config}, token)[0] == 200
+        events = ask("GET", f"{api.url}/api/events?source=us", None, bearer(READ))[1]["events"]
+    typo = "source us: topic.rename.fromat: is not known; did you mean topic.rename.format?"
+    hub = "source us: dest.zookeeper.connect: the hub is that of the aggregation's config"
+    told = [(it["level"], it["kind"], it["message"]) for it in events]
+    assert told == 2 * [("WARN", "connector_warning", typo), ("INFO", "connector_note", hub)]
+
+
+def test_of_many_notes_those_about_unknown_keys_come_first() -> None:
+    some = {"dest.zookeeper.connect": "dest:2181", "src.zookeeper.connect": "source:2181"}
+    unknown = {f"vendor.{it}": "x" for it in range(MOST_NOTES - 1)}
+    told = _notes_of("us", translate("us", {**CONNECTOR, **some, **unknown}))
+    assert len(told) == MOST_NOTES + 1
+    assert {it.kind for it in told[:-2]} == {"connector_warning"}
+    assert [it.kind for it in told[-2:]] == 2 * ["connector_note"]
+    assert told[-1].message == "source us: without effect: 1 more"
 
 
 def test_plugins_and_the_check_of_a_config(url: str) -> None:

@@ -12,6 +12,7 @@ const isUnknown = (row) =>
 
 /** The steps of the map: class, words, and what belongs to it. The first that fits counts. */
 const STEPS = [
+  ["h-paused", "paused", (row) => row.state === "PAUSED"],
   ["h-off", "not read", (row) => row.state !== "RUNNING"],
   ["h-none", "not known how far behind", isUnknown],
   ["h0", "at the end, or less than 10 s behind", (row) => (row.seconds_behind ?? 0) < 10],

@@ -105,7 +105,7 @@ export function history(alias, redraw) {
     el("p", { class: "soft legend" }, marks[0], " warning ", marks[1], " error"),
   );
   if (!known.rows.length && !known.live.times.length) {
-    const why = "A row a minute is kept, and each second in memory; there is none yet.";
+    const why = "There is none yet: rows are kept as often as timeline.interval says.";
     return el("section", {}, head, el("p", { class: "soft" }, why));
   }
   const made = plotsOf(alias).map((it) => onePlot(it, marks));

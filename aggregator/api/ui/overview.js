@@ -61,6 +61,7 @@ function momentOf(now) {
 
 /** What is said where no source is shown, by the phase. */
 const EMPTY = {
+  FAILED: ["It has failed.", "The reason is above. Its sources appear when it has started again."],
   STARTING: ["It is starting.", "Its sources appear as soon as they are found."],
   STANDBY: [
     "Another instance writes.",

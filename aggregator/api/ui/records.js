@@ -89,10 +89,17 @@ function form(topic, it, wish, redraw) {
     choice("source", "Where", sides, wish.source),
     choice("partition", "Partition", numbers, wish.partition),
     choice("from", "Which", FROM, wish.from),
-    field("place", "Offset, or time (1h, 2026-01-31T12:00Z)", wish.place),
+    field("place", "Offset, or time (1h, 2026-01-31T12:00Z)", wish.place, { change: readFrom }),
     field("only", `Of ${MOST} records only where key or a header contains`, wish.only),
     el("button", { class: "main" }, "Show"),
   );
+}
+
+/** Who writes an offset or a time wants what is from there on: the newest are not meant. */
+function readFrom({ target }) {
+  const { from } = target.form.elements;
+  const place = target.value.trim();
+  if (place && from.value === "newest") from.value = /^\d+$/.test(place) ? "offset" : "time";
 }
 
 function choice(name, label, options, value) {
@@ -103,9 +110,9 @@ function choice(name, label, options, value) {
   return el("div", {}, el("label", { for: id }, label), el("select", { id, name }, made));
 }
 
-function field(name, label, value) {
+function field(name, label, value, on = {}) {
   const id = `find-${name}`;
-  const input = el("input", { id, name, value, autocomplete: "off" });
+  const input = el("input", { id, name, value, autocomplete: "off", on });
   return el("div", {}, el("label", { for: id }, label), input);
 }
 

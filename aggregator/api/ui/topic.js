@@ -8,6 +8,8 @@ import { bytes, count, readAs, seconds, written } from "./format.js";
 const FRESH = 10_000;
 /** With many sources each is looked at less often: about one of them in this time. */
 const APART = 2000;
+/** With more sides than these, what is long of each is folded: a topic may have fifty sources. */
+const MANY = 6;
 /** What is known of a topic at a cluster, and since when: no other waits for one that hangs. */
 const looks = new Map();
 const AT_ONCE = 2;
@@ -125,8 +127,8 @@ export async function topic(name, redraw) {
         ],
         it.sources,
       ),
-      differences(found),
-      ...found.flatMap((it) => side(it, redraw)),
+      differences(found, redraw),
+      ...found.flatMap((it) => side(it, redraw, found.length > MANY)),
     ],
   };
 }
@@ -172,7 +174,7 @@ async function next() {
   }, TOGETHER);
 }
 
-function differences(found) {
+function differences(found, redraw) {
   const answered = found.filter((side) => side.facts);
   const names = [...new Set(answered.flatMap((side) => Object.keys(side.facts.configs)))].sort();
   const rows = [
@@ -181,24 +183,30 @@ function differences(found) {
     ...names.map((name) => [name, (side) => side.facts.configs[name]]),
   ].filter(([, value]) => new Set(answered.map(value)).size > 1);
   if (answered.length < 2 || !rows.length) return null;
-  return table(
-    "Where they differ",
-    [
-      ["config", ([name]) => name],
-      ...answered.map((side) => [`at ${side.title}`, ([, value]) => value(side), "text"]),
-      ["what that means", ([name]) => explained(name), "text"],
-    ],
-    rows,
-  );
+  const words = "Where they differ";
+  const all = () =>
+    table(
+      words,
+      [
+        ["config", ([name]) => name],
+        ...answered.map((side) => [`at ${side.title}`, ([, value]) => value(side), "text"]),
+        ["what that means", ([name]) => explained(name), "text"],
+      ],
+      rows,
+    );
+  const key = `differences of ${found[0].topic}`;
+  return found.length > MANY ? more(key, words, all, redraw) : all();
 }
 
-function side({ title, topic, facts, seen, error }, redraw) {
+function side({ title, topic, facts, seen, error }, redraw, isFolded) {
   const head = el("h2", {}, `${topic} at ${title}`);
   const away = error ? el("p", { class: "bad" }, error) : null;
   if (!facts) return [head, away ?? el("p", { class: "soft" }, "It is being asked.")];
   const many = facts.partitions.length;
   const holders = many === 1 ? "1 partition holds" : `${count(many)} partitions hold`;
   const held = facts.partitions.reduce((sum, it) => sum + it.latest - it.earliest, 0);
+  const words = `The newest records at ${title}`;
+  const newestOf = () => records(words, facts.records);
   return [
     head,
     away,
@@ -210,32 +218,33 @@ function side({ title, topic, facts, seen, error }, redraw) {
     ),
     el("p", { class: "soft" }, "As of ", moment(new Date(seen).toISOString()), " UTC."),
     ...facts.notes.map((note) => el("p", { class: "warn" }, note)),
-    facts.records.length
-      ? table(
-          `The newest records at ${title}`,
-          [
-            ["at (UTC)", (it) => written(it.timestamp_ms, moment)],
-            ["partition", (it) => it.partition, true],
-            ["offset", (it) => it.offset, true],
-            ["key", (it) => cut(it.key), "text"],
-            [
-              "value",
-              (it) => (it.problem ? `${cut(it.value)}\n${it.problem}` : cut(it.value)),
-              "text",
-            ],
-            ["read as", readAs],
-            ["bytes", (it) => bytes(it.value_bytes), true],
-            [
-              "headers",
-              (it) =>
-                it.headers.map((header) => `${header.name}: ${header.value ?? "null"}`).join("\n"),
-              "text",
-            ],
-          ],
-          facts.records,
-        )
-      : el("p", { class: "soft" }, "None of its newest offsets holds a record."),
+    !facts.records.length
+      ? el("p", { class: "soft" }, "None of its newest offsets holds a record.")
+      : isFolded
+        ? more(`records of ${topic} at ${title}`, words, newestOf, redraw)
+        : newestOf(),
   ];
+}
+
+function records(caption, rows) {
+  return table(
+    caption,
+    [
+      ["at (UTC)", (it) => written(it.timestamp_ms, moment)],
+      ["partition", (it) => it.partition, true],
+      ["offset", (it) => it.offset, true],
+      ["key", (it) => cut(it.key), "text"],
+      ["value", (it) => (it.problem ? `${cut(it.value)}\n${it.problem}` : cut(it.value)), "text"],
+      ["read as", readAs],
+      ["bytes", (it) => bytes(it.value_bytes), true],
+      [
+        "headers",
+        (it) => it.headers.map((header) => `${header.name}: ${header.value ?? "null"}`).join("\n"),
+        "text",
+      ],
+    ],
+    rows,
+  );
 }
 
 /** What each log holds: from its first offset up to the next that it will give. */

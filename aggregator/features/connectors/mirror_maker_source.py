@@ -42,6 +42,9 @@ OF_ADMIN = "is the admin client's alone; see supervision.connect_timeout"
 DEFAULT_POLICY = "DefaultReplicationPolicy"
 IDENTITY_POLICIES = ("IdentityReplicationPolicy", "CustomMM2ReplicationPolicy")
 """Kafka's own (and Strimzi's older one of this name), and the one of Amazon's examples."""
+MOST_BEGUN = 1_000
+"""When so many characters have not closed a bracket, the rest is one regex: each piece would be
+read with all of those before it."""
 _SPECIAL = re.compile(r"[.^$*+?{}\[\]\\|()]")
 _BLANK = " \t\n\v\f\r"
 
@@ -58,7 +61,8 @@ def version_of(text: str) -> Version:
 def listed(text: str) -> list[str]:
     """A list as Kafka reads one: cut at every comma, blanks around them go; of "" nothing."""
     plain = text.strip(_BLANK)
-    return re.split(rf"[{_BLANK}]*,[{_BLANK}]*", plain) if plain else []
+    # Not by a regex: it would look for the comma at each of many blanks.
+    return [it.strip(_BLANK) for it in plain.split(",")] if plain else []
 
 
 def regexes(pieces: Sequence[str]) -> list[str]:
@@ -72,7 +76,7 @@ def regexes(pieces: Sequence[str]) -> list[str]:
     begun = ""
     for number, piece in enumerate(pieces):
         text = f"{begun}|{piece}" if begun else piece
-        if re.match(r"\(\?[a-zA-Z-]+\)", text):
+        if re.match(r"\(\?[a-zA-Z-]+\)", text) or len(begun) > MOST_BEGUN:
             return [*found, "|".join([text, *pieces[number + 1 :]])]
         begun = "" if _is_whole(text) else text
         if not begun and text:
@@ -82,7 +86,13 @@ def regexes(pieces: Sequence[str]) -> list[str]:
 
 def _is_whole(regex: str) -> bool:
     """Whether every bracket and quotation of it is closed."""
-    text = re.sub(r"\\Q.*?\\E|\\[^Q]", "", regex, flags=re.DOTALL)
+    # A quotation that is not closed ends the text: it is not looked for again at each \Q in it.
+    text = re.sub(
+        r"\\Q.*?(\\E|\Z)|\\[^Q]",
+        lambda it: "\\Q" if it[1] == "" else "",
+        regex,
+        flags=re.DOTALL,
+    )
     if "\\Q" in text:
         return False
     inside = depth = 0

@@ -32,8 +32,8 @@ MOST_RULES = 10_000
 class Translated:
     """`source` is what would stand at `sources.<alias>`; `notes` say what has no effect, by key.
 
-    Those among `decide` have one that is lost. `keys` leads from a path in the source to the key of
-    the connector that it is from.
+    Those among `decide` have one that is lost; `unknown` are keys that nobody knows. `keys` leads
+    from a path in the source to the key of the connector that it is from.
     """
 
     source: Mapping[str, Any] = field(default_factory=dict)
@@ -41,6 +41,7 @@ class Translated:
     decide: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
     keys: Mapping[str, str] = field(default_factory=dict)
+    unknown: frozenset[str] = frozenset()
 
     def key_of(self, path: str) -> str:
         """The key that a problem at this path below the source is about; "" if none is."""
@@ -66,7 +67,8 @@ def translate(
     reading.read(kept=kept)
     decide = frozenset(reading.mirror.decide if reading.mirror is not None else ())
     problems = tuple(reading.problems)
-    return Translated(reading.source, reading.notes, decide, problems, reading.keys)
+    unknown = frozenset(reading.unknown)
+    return Translated(reading.source, reading.notes, decide, problems, reading.keys, unknown)
 
 
 def literal_secrets(config: Mapping[str, str]) -> list[str]:
@@ -79,7 +81,7 @@ def literal_secrets(config: Mapping[str, str]) -> list[str]:
 
 def _is_literal(key: str, value: str) -> bool:
     if not is_secret(key):
-        text = REFERENCE.sub("", value)
+        text = _without_references(value)
         return hide_passwords(text) != text
     texts = [value]
     if "jaas" in key.lower() and value != MASK:
@@ -87,7 +89,13 @@ def _is_literal(key: str, value: str) -> bool:
         with suppress(ValueError):
             options = parse_jaas(value).options
             texts = [text for name, text in options.items() if is_secret(name)]
-    return any(REFERENCE.sub("", text).strip() for text in texts)
+    return any(_without_references(text).strip() for text in texts)
+
+
+def _without_references(text: str) -> str:
+    # What is not closed is left: at each of many it would be looked for up to the end.
+    end = text.rfind("}") + 1
+    return REFERENCE.sub("", text[:end]) + text[end:]
 
 
 class _Reading:
@@ -98,6 +106,7 @@ class _Reading:
         self.notes: dict[str, str] = {}
         self.problems: list[Problem] = []
         self.keys: dict[str, str] = {}
+        self.unknown: set[str] = set()
         self.mirror: Mirrored | None = None
         self._name = name
         self._left = {key: value for key, value in config.items() if key != "name"}
@@ -293,6 +302,7 @@ class _Reading:
             if not why:
                 close = nearest(key, KNOWN, TYPO)
                 why = "is not known" + (f"; did you mean {close}?" if close else "")
+                self.unknown.add(key)
             self.notes[key] = why
 
 
