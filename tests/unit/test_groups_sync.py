@@ -193,6 +193,25 @@ def test_a_source_that_was_away_since_the_start_may_have_every_group(
     assert translated == [["a1", "a2"]]
 
 
+def test_a_source_that_is_away_holds_back_only_groups_that_it_may_have(
+    sync: GroupSync, translated: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Sources(monkeypatch)
+    config = config_of(*TWO, "sources.us.groups.sync=a2|b.*")
+    plan = plan_of(config)
+    why = "us has not answered yet"
+    assert turn(sync, config, plan) == why
+    assert translated == [["a1"]]
+    assert [(it.group, it.error) for it in shown(sync).groups] == [("a2", why)]
+    both = replace(plan, sources={**plan.sources, "us": plan.sources["eu"]})
+    assert turn(sync, config, both) == ""
+    assert translated[1:] == [["a1", "a2"]]
+    # It is away again, and its patterns are others: what it told by those before is not used.
+    config = config_of(*TWO, "sources.us.groups.sync=b.*")
+    assert turn(sync, config, plan) == why
+    assert translated[2:] == [["a1"]]
+
+
 def test_a_group_that_is_left_out_of_a_list_is_asked_for_by_its_name(
     sync: GroupSync, translated: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

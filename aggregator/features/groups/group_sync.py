@@ -155,20 +155,21 @@ class GroupSync(LoopService):
             return
         failures = self._ask(inputs)
         answered = inputs.plan.sources.keys() & self._commits.keys()
-        if unknown := [it for it in inputs.aliases if it not in answered]:
-            # A group may be there as well, further back.
-            self._report(failures.get(unknown[0], f"{unknown[0]} has not answered yet"))
-            return
+        away = {
+            it: failures.get(it, f"{it} has not answered yet")
+            for it in inputs.aliases
+            if it not in answered
+        }
         sight = self._sight_of(inputs)
-        found = {group for alias in inputs.aliases for group in self._commits[alias]}
-        hidden = self._hidden(inputs.aliases)
+        found = {group for alias in inputs.aliases for group in self._commits.get(alias, {})}
+        hidden = self._hidden(inputs.aliases) | self._awaited(inputs.config, away, found)
         self._groups = {name: it for name, it in self._groups.items() if name in found}
         self._groups |= {name: SyncedGroup(group=name, error=why) for name, why in hidden.items()}
         due = [it for it in sorted(found - hidden.keys()) if self._is_due(it, sight)]
         refused = next((f"group {group}: {why}" for group, why in hidden.items()), "")
         if due:
             refused = self._translated(sight, due) or refused
-        self._report(next(iter(failures.values()), refused))
+        self._report(next(iter({**away, **failures}.values()), refused))
 
     def _sight_of(self, inputs: _Inputs) -> GroupSight:
         """What groups are translated by, of which only the positions differ while a plan stays."""
@@ -191,6 +192,21 @@ class GroupSync(LoopService):
             for group, error in self._refused.get(alias, {}).items()
             if group not in self._commits[alias]
         }
+
+    def _awaited(
+        self, config: Config, away: Mapping[str, str], found: Collection[str]
+    ) -> dict[str, str]:
+        """Groups that may also be at a source that has not answered yet, and why it has not.
+
+        They may be further back there. What its patterns do not match it is never asked for.
+        """
+        held: dict[str, str] = {}
+        for alias, why in away.items():
+            own = config.sources[alias].groups
+            held |= dict.fromkeys(matching(found, own.wanted, own.unwanted), why)
+            # What it told before, by other patterns or another connection, would still count.
+            held |= dict.fromkeys(self._commits.get(alias, {}), why)
+        return held
 
     def _translated(self, sight: GroupSight, due: Sequence[str]) -> str:
         """Translate and write these groups; returns what an operator must fix, or ""."""
