@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TextIO
 
 import structlog
@@ -44,7 +45,10 @@ def event_log(
             name: mask(value) if isinstance(value, str) else value for name, value in fields.items()
         }
         write = logger.info if own == "INFO" else logger.warning
-        write(kind, message=mask(message), **_renamed(shown))
+        said = mask(message)
+        # Its reader, its terminal or the room for it may be gone: no run ends for that.
+        with suppress(OSError):
+            write(kind, message=said, **_renamed(shown))
 
     return log
 

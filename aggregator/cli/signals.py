@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from aggregator.engine.control.command_queue import NotReadyError
@@ -49,7 +49,8 @@ def stop_on_signals(
             return
         if stop.is_set():
             # Nothing here may wait for a lock that the interrupted code holds.
-            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, hard.encode())
+            with suppress(OSError, ValueError):
+                os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, hard.encode())
             os._exit(EXIT_OTHER)
         first, asked = number, time.monotonic()
         stop.set()
@@ -80,7 +81,9 @@ def stop_on_dead_thread(stop: threading.Event, log: Callable[..., None]) -> Iter
     before = threading.excepthook
 
     def look(failure: threading.ExceptHookArgs) -> None:
-        before(failure)
+        # It writes to stderr, which may be gone.
+        with suppress(OSError):
+            before(failure)
         if issubclass(failure.exc_type, SystemExit):
             return
         frames = traceback.walk_tb(failure.exc_traceback)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -340,6 +341,41 @@ def test_a_line_is_one_write_where_python_does_not_buffer() -> None:
     assert packet.endswith("}\n"), packet
 
 
+def test_a_log_that_cannot_be_written_ends_nothing() -> None:
+    """Its disk may be full, and `2>&1 | tee run.log` loses tee by the Ctrl-C that stops us."""
+
+    class Full(io.StringIO):
+        def write(self, _: str, /) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    event_log(str, Full())("lane_started", "lane eu runs")
+
+
+@pytest.mark.slow
+def test_a_clean_stop_needs_no_reader_of_the_log(programs: list[subprocess.Popen[str]]) -> None:
+    program = start(programs, "polite")
+    stream(program.stderr).close()
+    program.stderr = None
+    program.send_signal(signal.SIGINT)
+    out, _ = program.communicate(timeout=30)
+    assert (program.returncode, out) == (0, "clean\n")
+
+
+@pytest.mark.slow
+def test_output_that_is_not_read_to_its_end_is_no_error() -> None:
+    """As by `| head`."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    command = [sys.executable, "-m", "aggregator", "config", "--defaults"]
+    try:
+        done = subprocess.run(
+            command, stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    finally:
+        os.close(theirs)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
 def test_events_are_readable_on_a_terminal() -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -418,3 +454,22 @@ def test_a_thread_of_another_library_is_left_to_it(monkeypatch: pytest.MonkeyPat
         thread.join()
     assert not died
     assert not stop.is_set()
+
+
+def test_a_thread_that_dies_is_found_where_nothing_can_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unwritten(_: threading.ExceptHookArgs) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(threading, "excepthook", unwritten)
+    stop = threading.Event()
+
+    def work() -> None:
+        in_thread(lambda: json.loads("{"))
+
+    with stop_on_dead_thread(stop, lambda *_: None) as died:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert stop.is_set() and len(died) == 1
