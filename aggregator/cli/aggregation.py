@@ -54,9 +54,10 @@ NEXT = "nothing runs: it holds from the next start on"
 
 
 class StoppedStatus(CheckpointView):
-    """What the checkpoint says, and why no instance was asked."""
+    """What the checkpoint says, and why no instance was asked; `is_there`: one runs."""
 
     reason: str = ""
+    is_there: bool = False
 
 
 class Aggregation:
@@ -94,7 +95,7 @@ class Aggregation:
         found = running_status(self.config)
         if isinstance(found, Absent):
             view = checkpoint_view(self.config).model_dump()
-            return StoppedStatus(**view, reason=found.reason)
+            return StoppedStatus(**view, reason=found.reason, is_there=found.is_there)
         return found
 
     def runs(self) -> bool:

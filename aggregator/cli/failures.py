@@ -1,6 +1,9 @@
 """How a command ends when something is wrong: a plain sentence on stderr and an exit code."""
 
+import select
+import sys
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +59,9 @@ class Commands(TyperGroup):
         except (typer.TyperException, typer.Exit, typer.Abort):
             raise
         except Exception as error:
+            if isinstance(error, BrokenPipeError) and _is_unread():
+                # As by `| head`, which has enough: nothing is wrong.
+                raise typer.Exit(EXIT_OTHER) from error
             complain(invocation, _sentence(error), error)
             raise typer.Exit(EXIT_OTHER) from error
 
@@ -70,9 +76,21 @@ def _sentence(error: Exception) -> str:
     return f"unexpected {type(error).__name__}: {error}"
 
 
+def _is_unread() -> bool:
+    """Whether the reader of our output has ended: a pipe whose other end is closed says so."""
+    poll = select.poll()
+    try:
+        poll.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):
+        return False
+    return any(event & select.POLLERR for _, event in poll.poll(0))
+
+
 def complain(invocation: Invocation, text: str, error: BaseException | None) -> None:
     """Write an error to stderr, secrets masked; with `--debug` its traceback before it."""
-    if invocation.debug and error is not None:
-        trace = "".join(traceback.format_exception(error))
-        typer.echo(invocation.masked(trace), err=True, nl=False)
-    typer.echo(f"error: {invocation.masked(text)}", err=True)
+    # Without a reader there the exit code says what is wrong.
+    with suppress(OSError):
+        if invocation.debug and error is not None:
+            trace = "".join(traceback.format_exception(error))
+            typer.echo(invocation.masked(trace), err=True, nl=False)
+        typer.echo(f"error: {invocation.masked(text)}", err=True)

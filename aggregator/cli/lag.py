@@ -79,10 +79,12 @@ def report_of_lag(lag: LagReport, mask: Callable[[str], str]) -> Report:
         **sums,
         **named("read/s=consumed_per_second, written/s=produced_per_second, ETA=eta"),
     }
+    none = () if lag.rows else ("No such partitions are known.",)
     return report(
         lag,
         table("Lag", rows, lag.rows, TEXTS),
         table("Totals", totals, lag.totals, (*TEXTS, "read/s", "written/s")),
+        *none,
         *lag.notes,
     )
 

@@ -3,6 +3,7 @@
 import json
 import ssl
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
@@ -54,15 +55,24 @@ def ask_running(
         return kind.model_validate(answer, context={"services": parts()})
     except HTTPError as error:
         if error.code in (401, 403):
-            reason = f"the instance on {config.api.listen} does not know this token"
+            reason = (
+                f"the instance on {config.api.listen} does not know this token: it takes the "
+                "api.read_token or api.write_token that it was started with"
+            )
             return Absent(reason, is_there=True)
         if error.code == 503:
             return Absent(f"the instance on {config.api.listen} is still starting", is_there=True)
         return Absent(f"something else answers on {config.api.listen} (HTTP {error.code})")
-    except (URLError, OSError):
-        return Absent(f"no instance answers on {config.api.listen}")
-    except (ValueError, ValidationError):
+    except (URLError, OSError) as error:
+        return Absent(f"no instance answers on {config.api.listen}{_why(error)}")
+    except (ValueError, ValidationError, HTTPException):
         return _unread(config, answer)
+
+
+def _why(error: OSError) -> str:
+    """Why there is no answer; nothing where no one listens, which is the usual reason."""
+    reason = error.reason if isinstance(error, URLError) else error
+    return "" if isinstance(reason, ConnectionRefusedError) else f": {reason}"
 
 
 def _unread(config: Config, answer: Any) -> Absent:
@@ -116,7 +126,7 @@ def command_running(
     except HTTPError as error:
         with error:
             raise _refusal(error) from error
-    except (URLError, OSError, ValueError) as error:
+    except (URLError, OSError, ValueError, HTTPException) as error:
         raise CommandError(
             f"{config.api.listen}: no answer to the command: {error}", EXIT_OTHER
         ) from error
@@ -151,13 +161,19 @@ def _get(api: ApiConfig, request: Request, seconds: float = TIMEOUT_SECONDS) -> 
 
 
 def _trust(api: ApiConfig) -> ssl.SSLContext | None:
-    """Trusts the very certificate that the config names, and shows it where one is asked for."""
+    """Trusts the very certificate that the config names, and shows it where one is asked for.
+
+    OSError in words when its files cannot be used.
+    """
     if api.tls is None:
         return None
-    context = ssl.create_default_context(cafile=api.tls.certificate)
+    try:
+        context = ssl.create_default_context(cafile=api.tls.certificate)
+        if api.tls.client_ca is not None:
+            context.load_cert_chain(api.tls.certificate, api.tls.key)
+    except OSError as error:
+        raise OSError(f"the files of api.tls cannot be used: {error.strerror or error}") from error
     # It may be of a CA that this machine does not know, and for a name that it is not asked by.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.check_hostname = False
-    if api.tls.client_ca is not None:
-        context.load_cert_chain(api.tls.certificate, api.tls.key)
     return context

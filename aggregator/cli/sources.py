@@ -32,7 +32,8 @@ def list_sources(call: Call) -> Report:
     else:
         paused = aggregation.paused()
         states = [(it, "PAUSED" if it in paused else None) for it in call.config.sources]
-        head = (f"{call.config.name}: not running ({found.reason})",)
+        state = "cannot be asked" if found.is_there else "not running"
+        head = (f"{call.config.name}: {state} ({found.reason})",)
         shown = Table("Sources", ("source", "state"), states)
         data = {"running": False, "reason": found.reason, "sources": [*call.config.sources]}
     # What they hold is no secret.

@@ -164,7 +164,8 @@ def dedup_line(found: DedupStatus) -> str:
 
 def report_of_view(view: StoppedStatus) -> Report:
     """What the checkpoint says of an instance that does not answer."""
-    head = f"{view.name}: not running" + (f" ({view.reason})" if view.reason else "")
+    state = "cannot be asked" if view.is_there else "not running"
+    head = f"{view.name}: {state}" + (f" ({view.reason})" if view.reason else "")
     if view.seq is None:
         return report(view, head, f"There is no checkpoint under {view.path} yet.")
     how = "clean" if view.clean else "not clean: the next start looks for what the hub holds"

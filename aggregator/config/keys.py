@@ -4,7 +4,8 @@ import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, TypeGuard, get_args, get_origin
+from types import UnionType
+from typing import Any, TypeGuard, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -45,8 +46,8 @@ def option(path: tuple[str, ...], model: type[Node]) -> Option:
     field = model.model_fields[path[-1]]
     if model is TopicsConfig and path[-1] == "overrides":
         return Option(path, field, Shape.RULES, TopicOverride)
-    if _is_node(field.annotation):
-        return Option(path, field, Shape.NODE, field.annotation)
+    if (node := _node_of(field.annotation)) is not None:
+        return Option(path, field, Shape.NODE, node)
     if get_origin(field.annotation) is dict:
         value = get_args(field.annotation)[1]
         if _is_node(value):
@@ -151,6 +152,13 @@ def fill(path: Sequence[str], like: Sequence[str]) -> list[str]:
         else:
             filled.append(part)
     return filled
+
+
+def _node_of(annotation: Any) -> type[Node] | None:
+    """The model of a group of options, also of one that may be left out; None of all else."""
+    is_union = get_origin(annotation) in (Union, UnionType)
+    parts = get_args(annotation) if is_union else (annotation,)
+    return next((part for part in parts if _is_node(part)), None)
 
 
 def _is_node(annotation: Any) -> TypeGuard[type[Node]]:

@@ -43,7 +43,8 @@ def resolve(
     """The tree with every reference in its text replaced, what failed, and the paths that failed.
 
     `$${` is a literal `${`. What a reference brings in is not looked through again.
-    A relative PATH of `${file:PATH}` starts at `folder`; one newline at the end of the file goes.
+    A relative PATH of `${file:PATH}` starts at `folder`; a byte order mark at the beginning of the
+    file goes, and one newline at its end.
     Text whose reference failed stays as it is. Below the paths of `blank` every reference becomes
     `***`, whatever its value is. Below the paths of `limits` a reference that is not allowed there
     is a problem, and nothing is looked at for it.
@@ -179,7 +180,8 @@ class _Look:
             # With a key as Kafka's own provider of files is written.
             where, key = places[-1] if not places[0][0].exists() else places[0]
             content = read_any(where) if self.allowed is None else read_file(where)
-            text = content.decode().replace("\r\n", "\n").replace("\r", "\n")
+            # Editors of Windows begin a file with a mark, and end its lines in two characters.
+            text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
             self._tell(f"cannot read {where}: {why}", "check the path in ${file:PATH}")

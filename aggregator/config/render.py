@@ -87,11 +87,11 @@ def _default(found: Option) -> str:
         return "required"
     if "overrides" in found.path[:-1] and found.path[-1] in TopicRules.model_fields:
         return "as under topics"
-    if found.shape is Shape.NODE:
-        return "its defaults"
     value = found.field.get_default(call_default_factory=True, validated_data={})
     if value is None:
         return "none"
+    if found.shape is Shape.NODE:
+        return "its defaults"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

@@ -224,6 +224,8 @@ def failing(error: Exception) -> typer.Typer:
         (CheckpointConflictError("gone"), 4, "error: gone\n"),
         (KeyError("x"), 1, "error: unexpected KeyError: 'x'\n"),
         (AggregatorError("http://me:pw@host"), 1, "error: http://me:********@host\n"),
+        # Of another pipe than that of our output.
+        (BrokenPipeError("gone"), 1, "error: unexpected BrokenPipeError: gone\n"),
     ],
 )
 def test_an_error_is_one_plain_text(error: Exception, code: int, text: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -117,3 +119,20 @@ def test_what_is_missing_for_an_old_command_is_told_at_once() -> None:
     assert "--consumer.config FILE" in done.stderr
     assert "--producer.config FILE" in done.stderr
     assert CliRunner().invoke(app, ["replicator"]).exit_code == 2
+
+
+def test_an_address_that_speaks_another_protocol_is_named() -> None:
+    """As one of HTTPS does that is asked without it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            line, _ = server.accept()
+            with line:
+                line.recv(65_536)
+                line.sendall(b"\x15\x03\x01\x00\x02\x02\x46\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        done = call(f"http://me:hidden@127.0.0.1:{server.getsockname()[1]}", "--hub", "h:1")
+    assert done.exit_code == 2
+    assert "is not to be had" in done.stderr
+    assert "hidden" not in done.output

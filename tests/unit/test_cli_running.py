@@ -208,6 +208,30 @@ def test_nobody_answers() -> None:
     assert found == Absent(f"no instance answers on 127.0.0.1:{port}")
 
 
+def test_what_speaks_another_protocol_is_something_else() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            line, _ = server.accept()
+            with line:
+                line.recv(65_536)
+                line.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        listen = f"127.0.0.1:{server.getsockname()[1]}"
+        assert running_status(config_of(listen)) == Absent(f"something else answers on {listen}")
+
+
+def test_certificates_that_cannot_be_read_are_named() -> None:
+    config = config_of("127.0.0.1:9")
+    tls = TlsConfig(certificate="/nix.pem", key="/nix.key")
+    api = config.api.model_copy(update={"tls": tls})
+    assert running_status(config.model_copy(update={"api": api})) == Absent(
+        "no instance answers on 127.0.0.1:9: the files of api.tls cannot be used: No such file or "
+        "directory"
+    )
+
+
 def test_an_api_that_is_off_cannot_be_asked() -> None:
     assert running_status(config_of("off")) == Absent(
         "api.listen is off, so no instance can be asked"
@@ -258,6 +282,22 @@ def test_status_without_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "There is no checkpoint under ./state yet." in text
     assert json.loads(status_command("off", "-o", "json"))["running"] is False
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_instance_that_does_not_know_us_is_not_said_to_be_stopped(
+    stranger: Callable[[int, str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    listen = stranger(401, "{}")
+    text = status_command(listen)
+    assert f"central: cannot be asked (the instance on {listen} does not know this token" in text
+    found = json.loads(status_command(listen, "-o", "json"))
+    assert (found["running"], found["is_there"]) == (False, True)
+
+
+def test_a_lag_of_nothing_says_so() -> None:
+    shown = to_text(report_of_lag(report_of(STATUS), str), tty=False)
+    assert "No such partitions are known.\n" in shown
 
 
 def test_age_is_no_latency_while_a_source_catches_up_and_none_when_nothing_came() -> None:

@@ -692,3 +692,25 @@ def test_a_registrys_password_without_tls_is_warned_of() -> None:
     assert warnings(config) == [
         "hub.schemas.password: travels unencrypted; use an https:// registry"
     ]
+
+
+@pytest.mark.parametrize(
+    ("tls", "expected"),
+    [
+        (
+            "{certificate: c, keyy: k}",
+            ["api.tls.key: is required", "api.tls.keyy: unknown key (did you mean key?)"],
+        ),
+        ("{certificate: , key: k}", ["api.tls.certificate: is required"]),
+        ("certificate.pem", ["api.tls: 'certificate.pem' is not a map of settings"]),
+    ],
+)
+def test_what_is_wrong_in_a_group_that_may_be_left_out(tls: str, expected: list[str]) -> None:
+    assert problems_with(f"api: {{tls: {tls}}}") == expected
+
+
+def test_a_group_that_is_left_out() -> None:
+    assert config_of("api:\n  tls:\n").api.tls is None
+    sets = ("api.tls.certificate=c", "api.tls.key=k")
+    tls = config_of("", *sets).api.tls
+    assert tls is not None and (tls.certificate, tls.key, tls.client_ca) == ("c", "k", None)

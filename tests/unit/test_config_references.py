@@ -51,3 +51,16 @@ def test_what_is_no_file_of_a_folder_is_told(reference: str, reason: str, tmp_pa
     _, (problem,), failed = resolve({"a": reference}, {}, tmp_path)
     assert (problem.path, failed) == ("a", {"a"})
     assert reason in problem.reason
+
+
+def test_a_file_of_windows_is_the_secret_alone(tmp_path: Path) -> None:
+    (tmp_path / "password").write_bytes(b"\xef\xbb\xbfs3cret\r\n")
+    (tmp_path / "eu.properties").write_bytes(b"\xef\xbb\xbfpassword=s3cret\r\nuser=me\r\n")
+    tree = {"a": "${file:password}", "b": "${file:eu.properties:password}"}
+    assert resolve(tree, {}, tmp_path)[:2] == ({"a": "s3cret", "b": "s3cret"}, [])
+
+
+def test_a_default_is_for_a_variable_that_is_not_set() -> None:
+    tree = {"a": "${X:-d}", "b": "${Y:-d}", "c": "${Y:-}", "d": "${X}"}
+    expected = {"a": "", "b": "d", "c": "", "d": ""}
+    assert resolve(tree, {"X": ""}, Path())[:2] == (expected, [])

@@ -152,3 +152,7 @@ def test_the_table_tells_every_option() -> None:
         "a duration above 0s and of at most 10m, such as 500ms, 10s or 5m"
     )
     assert rows["api.listen"].default == "127.0.0.1:8083"
+    # A group that may be left out as a whole.
+    assert (rows["api.tls"].type, rows["api.tls"].default) == ("a group of options", "none")
+    assert rows["api.tls.key"].default == "required"
+    assert (rows["api.tls.client_ca"].type, rows["api.tls.client_ca"].default) == ("text", "none")

@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -56,7 +57,7 @@ def connectors_of(address: str) -> str:
         with error:
             reason = f"answers {error.code} {error.reason}"
         raise ConfigError([Problem("", reason, "give the URL of a worker")], shown) from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         reason = f"is not to be had: {error}"
         raise ConfigError([Problem("", reason, "give the URL of a worker")], shown) from error
     if not isinstance(data, dict) or not all(_is_info(it) for it in data.values()):
