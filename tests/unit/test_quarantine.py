@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from aggregator.features.quarantine import retry as retry_module
 from aggregator.features.quarantine.content import Content, has_event, hub_partition
 from aggregator.features.quarantine.ledger import BUSY_MS, Filter, Ledger
+from aggregator.features.quarantine.reader import QuarantineReader
 from aggregator.features.quarantine.records import (
     Note,
     Origin,
@@ -19,7 +23,10 @@ from aggregator.features.quarantine.records import (
     parse,
     parse_origin,
 )
-from aggregator.model.values import Header, Raw, SourcePartition
+from aggregator.features.quarantine.retry import Retry
+from aggregator.kafka.admin import ClusterAdmin
+from aggregator.model.values import Header, Raw, SourcePartition, TopicPartition
+from support.flow_world import config_of
 
 ORIGIN = Origin(SourcePartition("eu", "or-ders", 3), 5)
 
@@ -144,6 +151,44 @@ def test_the_state_is_what_the_last_one_said() -> None:
     assert ledger(mine, refused)[ORIGIN].state is RecordState.REFUSED
     done = ledger(trying, mine, note(RecordState.RETRIED, "b", 4))[ORIGIN]
     assert (done.state, done.attempts) == (RecordState.RETRIED, [])
+
+
+def test_what_was_retried_stays_so_whatever_another_retry_notes_behind_it() -> None:
+    mine, theirs = note(RecordState.TRYING, "a", 1), note(RecordState.TRYING, "b", 2)
+    done = note(RecordState.RETRIED, "a", 3)
+    # It had seen neither note when it began; or it steps back when the first one is through.
+    late = ledger(mine, done, replace(theirs, at=4))[ORIGIN]
+    assert (late.state, late.attempts) == (RecordState.RETRIED, [])
+    assert ledger(mine, theirs, done, note(RecordState.OPEN, "b", 4))[ORIGIN] == late
+
+
+def test_a_retry_does_not_write_what_another_one_has_written_since_it_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[str] = []
+
+    def send(_: object, place: TopicPartition, content: Content) -> tuple[int, None]:
+        sent.append(place.topic)
+        return 0, None
+
+    monkeypatch.setattr(retry_module, "send", send)
+    monkeypatch.setattr(retry_module, "Producer", lambda _: None)
+    known = ledger()
+    reader = SimpleNamespace(place=TopicPartition("aside", 0))
+    retry = Retry(config_of(), cast("ClusterAdmin", None), cast("QuarantineReader", reader), known)
+    monkeypatch.setattr(retry, "_end", lambda _: 77)
+
+    def read_on(_: object, found: Ledger) -> None:
+        steps = (RecordState.TRYING, "another"), (RecordState.RETRIED, "another")
+        for at, (state, by) in enumerate((*steps, (RecordState.TRYING, retry._by)), 1):
+            found.add(note(state, by, at), at, 1_000)
+
+    reader.read_ledger = read_on
+    place = TopicPartition("orders", 1)
+    outcome = retry._write(known[ORIGIN].record, Content(b"k", b"v", [], -1), place)
+    assert outcome.state is RecordState.RETRIED
+    # Notes alone.
+    assert sent == ["aside", "aside"]
 
 
 def test_a_record_that_is_quarantined_again_is_open_again() -> None:

@@ -98,6 +98,9 @@ class Ledger:
 
 
 def _apply(entry: LedgerEntry, note: Note) -> None:
+    if entry.state is RecordState.RETRIED:
+        # The hub has it: a retry that notes anything behind that did not know it yet.
+        return
     entry.detail = note.detail
     match note.state:
         case RecordState.TRYING:

@@ -118,6 +118,10 @@ class Retry:
         )
         self._note(attempt)
         self._reader.read_ledger(self._admin, self._ledger)
+        if self._ledger[record.origin].state is RecordState.RETRIED:
+            # For versions that would take the note above for an attempt without an outcome.
+            self._note(replace(attempt, state=RecordState.RETRIED))
+            return RetryOutcome(record, RecordState.RETRIED, "another retry has written it")
         if (other := self._ledger.busy(record.origin, self._by)) is not None:
             self._note(replace(attempt, state=RecordState.OPEN))
             why = "another retry is at it; try again in 2 minutes"
