@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.model.values import OffsetRange, TopicPartition
@@ -43,6 +44,8 @@ class HubLook:
         self._ids: dict[str, str] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._ids_due = 0.0
+        settings = jvm_settings(config.hub, "consumer")
+        self._is_committed = settings["isolation.level"] == "read_committed"
 
     def now(self) -> HubNow:
         """The topics that land, as the hub has them now; ClusterError when it gives no answer."""
@@ -52,10 +55,15 @@ class HubLook:
             for topic, count in sorted(self._admin.partition_counts(timeout).items())
             if takes(self._config, self._selection, topic)
         }
+        # One that is away for a moment may be another one when it is back.
+        self._ids = {topic: self._ids[topic] for topic in counts if topic in self._ids}
+        self._ends = {tp: end for tp, end in self._ends.items() if tp.topic in counts}
         if not counts:
             return HubNow({})
         wanted = [TopicPartition(topic, each) for topic in counts for each in range(counts[topic])]
-        answer = self._admin.offsets(wanted, timeout)
+        # What a batch is read with shows nothing behind an open transaction.
+        ask = self._admin.stable_offsets if self._is_committed else self._admin.offsets
+        answer = ask(wanted, timeout)
         self._refresh_ids(counts, answer.ranges, timeout)
         failed = {tp.topic: f"hub: {tp}: {reason}" for tp, reason in answer.failed.items()}
         failed |= {it: "hub: the topic's id is not known" for it in counts if it not in self._ids}
@@ -77,9 +85,10 @@ class HubLook:
         """Ask for ids now and then, and at once when a log is shorter than it was."""
         now = time.monotonic()
         shorter = any(log.latest < self._ends.get(tp, 0) for tp, log in logs.items())
-        self._ends = {tp: log.latest for tp, log in logs.items()}
-        if not shorter and now < self._ids_due and counts.keys() <= self._ids.keys():
-            return
-        described = self._admin.describe_topics(counts, timeout)
-        self._ids = {topic: facts.topic_id for topic, facts in described.topics.items()}
-        self._ids_due = now + self._config.topics.refresh_interval
+        if shorter or now >= self._ids_due or not counts.keys() <= self._ids.keys():
+            described = self._admin.describe_topics(counts, timeout)
+            self._ids = {topic: facts.topic_id for topic, facts in described.topics.items()}
+            self._ids_due = now + self._config.topics.refresh_interval
+        # Not before: what is shorter stays so until the ids are known. Nor is that of a partition
+        # forgotten which does not answer just now.
+        self._ends |= {tp: log.latest for tp, log in logs.items()}

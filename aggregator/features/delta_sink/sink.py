@@ -108,7 +108,7 @@ class _Tee:
         self._began = time.monotonic()
         self._hub = _Hub()
         self._topics: dict[str, Topic] = {}
-        self._targets: dict[str, dict[int, int]] | None = None
+        self._targets: dict[tuple[str, str], dict[int, int]] | None = None
 
     def run(self, once: bool) -> TeeReport:
         """Take turns until it must end."""
@@ -177,11 +177,12 @@ class _Tee:
             self._emit(Event("tee_hub_back", "the hub answers again"))
         hub.failures, hub.error = 0, ""
         hub.due = time.monotonic() + self._config.tee.interval
-        if self._targets is None:
-            self._targets = {
-                name: {partition: log.latest for partition, log in it.logs.items()}
-                for name, it in hub.now.topics.items()
-            }
+        if once:
+            self._targets = self._targets or {}
+            for name, it in hub.now.topics.items():
+                # Of one that gave no answer at the start, or is another one, what it has by now.
+                ends = {partition: log.latest for partition, log in it.logs.items()}
+                self._targets.setdefault((name, it.topic_id), ends)
         self._take_up_new({*hub.now.topics, *hub.now.failed} - self._topics.keys())
         for name, topic in self._topics.items():
             topic.unreported = hub.now.failed.get(name, "")
@@ -203,7 +204,7 @@ class _Tee:
             return True
         if self._targets is None or self._hub.now is None:
             return False
-        now = self._hub.now.topics
+        now, targets = self._hub.now.topics, self._targets
         return all(
             topic.idle
             and (
@@ -212,7 +213,11 @@ class _Tee:
                 or name not in now
                 or (
                     topic.known is not None
-                    and reached(topic.known.landed, self._targets.get(name, {}), now[name].logs)
+                    and reached(
+                        topic.known.landed,
+                        targets.get((name, now[name].topic_id), {}),
+                        now[name].logs,
+                    )
                 )
             )
             for name, topic in self._topics.items()

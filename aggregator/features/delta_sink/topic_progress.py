@@ -67,6 +67,8 @@ def seconds_behind(seen: tuple[LogSeen, ...], now: float) -> float:
     return max(0.0, now - seen[0].at) if seen else 0.0
 
 
+MOST_NAMED = 20
+"""Where keys are data, such as ids, a batch may have a field in each record."""
 MOST_OVERTAKEN = 2
 """A batch may be overtaken by another writer once; the table is read again after that."""
 
@@ -179,18 +181,23 @@ class Topic:
     def document(self, now: TopicNow | None) -> LandedTopic:
         """What was done with it so far."""
         known = self.known
+        # The hub has it no longer: nothing of it waits, or fails.
+        gone = now is None and not self.unreported
+        lag = 0 if gone else None
+        if known is not None and now is not None:
+            lag = lag_of(known.landed, now.logs)
         return LandedTopic(
             topic=self._name,
             table=table_at(self._config.tee.path, self._name),
             positions=dict(sorted(known.landed.positions.items())) if known is not None else {},
-            lag=lag_of(known.landed, now.logs) if known is not None and now is not None else None,
+            lag=lag,
             seconds_behind=self._behind(now),
             commits=self._commits,
             records=self._records,
             undecoded=self._undecoded,
             columns=count_columns(known.columns if known is not None else EMPTY),
             lost=self._lost,
-            failing=self.error or self.refused or self.unreported,
+            failing="" if gone else self.error or self.refused or self.unreported,
         )
 
     def _behind(self, now: TopicNow | None) -> float | None:
@@ -207,7 +214,7 @@ class Topic:
                 "does (does another tee write it?)"
             )
             return
-        if self.error and not outcome.is_overtaken:
+        if self.error and not (outcome.is_overtaken or outcome.refused):
             self._emit(Event("tee_topic_back", f"{self._name} lands again"))
         if not outcome.is_overtaken:
             self.error, self.failures, self._due = "", 0, 0.0
@@ -226,11 +233,7 @@ class Topic:
         self._undecoded += outcome.undecoded
         self._limit = plan_limit(self._limit, outcome.offsets, outcome.seconds)
         self._tell_gaps(outcome)
-        for reason in outcome.left_out:
-            if reason not in self._left_out:
-                self._left_out.add(reason)
-                words = f"{self._name}: a field stays in column value alone: {reason}"
-                self._emit(Event("tee_field_warning", words))
+        self._tell_fields(outcome)
 
     def _tell_gaps(self, outcome: Attempt) -> None:
         if outcome.replaced is not None:
@@ -247,6 +250,16 @@ class Topic:
                 f"{lost.end - 1} before they landed; it continues after them"
             )
             self._emit(Event("tee_gap", words))
+
+    def _tell_fields(self, outcome: Attempt) -> None:
+        new = [it for it in outcome.left_out if it not in self._left_out]
+        self._left_out.update(new)
+        stays = "stays in column value alone"
+        words = [f"a field {stays}: {reason}" for reason in new[:MOST_NAMED]]
+        if len(new) > MOST_NAMED:
+            words.append(f"each of {len(new) - MOST_NAMED:,} more fields {stays}")
+        for each in words:
+            self._emit(Event("tee_field_warning", f"{self._name}: {each}"))
 
     def _failed(self, reason: str) -> None:
         self.failures += 1

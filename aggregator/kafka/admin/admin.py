@@ -272,6 +272,14 @@ class ClusterAdmin(Calls):
         end = time.monotonic() + timeout
         return ranges_of(*self._list_offsets(partitions, (_EARLIEST, _LATEST), end, timeout))
 
+    def stable_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float
+    ) -> PartitionOffsets:
+        """The same, and latest is the last stable offset, however the cluster is read."""
+        end, asked = time.monotonic() + timeout, (_EARLIEST, _LATEST)
+        committed = IsolationLevel.READ_COMMITTED
+        return ranges_of(*self._list_offsets(partitions, asked, end, timeout, committed))
+
     def log_ends(
         self, partitions: Iterable[TopicPartition], timeout: float
     ) -> dict[TopicPartition, int]:
