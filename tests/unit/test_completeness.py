@@ -37,7 +37,13 @@ from aggregator.features.completeness.wait import (
     wait_until_complete,
 )
 from aggregator.features.service import EngineProgress, Now
-from aggregator.model.errors import EXIT_CONFIG, EXIT_DATA, EXIT_DONE, EXIT_NOT_YET
+from aggregator.model.errors import (
+    EXIT_CONFIG,
+    EXIT_DATA,
+    EXIT_DONE,
+    EXIT_NOT_YET,
+    CheckpointError,
+)
 from aggregator.model.events import Event
 from aggregator.model.values import (
     ClusterFacts,
@@ -663,6 +669,31 @@ def test_a_table_that_cannot_be_written_is_told_once_and_nothing_is_claimed(tmp_
     assert keeper.earlier is None
     assert keeper.failing
     assert [it.kind for it in events] == ["completeness_failed"]
+
+
+def test_a_table_that_takes_no_rows_fails_until_it_takes_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[Event] = []
+    config = config_of(tmp_path, completeness={"interval": 3_600})
+    keeper = Keeper(InForce(config), events.append)
+    keeper._loop.take_turn()
+    keeper.take((claim(),))
+
+    def refuse(*_: object) -> None:
+        raise CheckpointError("the disk is full")
+
+    with monkeypatch.context() as full:
+        full.setattr(keeper._table, "append", refuse)
+        keeper._loop.take_turn()
+        # Nothing is due before the interval is over, and that says nothing of the table.
+        keeper._loop.take_turn()
+    assert keeper.failing == "the disk is full"
+    keeper._next_rows = 0.0
+    keeper._loop.take_turn()
+    assert not keeper.failing
+    assert [it.kind for it in events] == ["completeness_failed", "completeness_back"]
+    assert table_of(tmp_path).newest() == (claim(),)
 
 
 # Asked and waited for

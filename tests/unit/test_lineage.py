@@ -317,3 +317,25 @@ def test_emissions_are_ends_first() -> None:
     other = replace(job, name="b")
     found = plan_emissions((other,), {"a": Reported(job, 0.0)}, 1.0, 9.0)
     assert found == (Emission("COMPLETE", job), Emission("START", other))
+
+
+def test_an_end_that_could_not_be_sent_is_sent_again_as_that_of_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "events"
+    catalog = Catalog(to_file(path))
+    job = LineageJob("a", (), Dataset("file", "/a"))
+    catalog.send("START", job)
+
+    def refuse(_: object) -> None:
+        raise OSError("no answer")
+
+    with monkeypatch.context() as away:
+        away.setattr(catalog._transport, "emit", refuse)
+        with pytest.raises(OSError, match="no answer"):
+            catalog.send("COMPLETE", job)
+    catalog.send("COMPLETE", job)
+    catalog.send("START", job)
+    catalog.close()
+    first, end, next_one = (it["run"]["runId"] for it in sent(path))
+    assert first == end != next_one

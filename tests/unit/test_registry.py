@@ -58,6 +58,7 @@ GUID, UNKNOWN, NOWHERE = (UUID(int=number) for number in (1, 2, 3))
 
 class FewSchemas(BaseHTTPRequestHandler):
     asked: list[tuple[str, str | None]] = []
+    pages = {"/v7/schemas/ids/10": 200, "/v7/schemas/ids/11": 404}
     home = {"name": "geo.Home", "subject": "a/b", "version": 2}
     city = {"name": "geo.City", "subject": "city", "version": 1}
     answers: dict[str, Any] = {
@@ -93,8 +94,8 @@ class FewSchemas(BaseHTTPRequestHandler):
         # A registry without GUIDs does not know the call.
         detail = 404 if self.path == f"/v7/schemas/guids/{NOWHERE}" else 40403
         body = found or {"error_code": detail, "message": "Schema not found"}
-        content = b"<html>" if self.path == "/v7/schemas/ids/10" else json.dumps(body).encode()
-        self.send_response(200 if content == b"<html>" else code)
+        content = b"<html>" if self.path in self.pages else json.dumps(body).encode()
+        self.send_response(self.pages.get(self.path, code))
         self.end_headers()
         self.wfile.write(content)
 
@@ -154,6 +155,7 @@ def test_a_guid_that_is_not_known_is_told_from_a_registry_that_has_no_guids(serv
         (8, "500 Schema not found", True),
         (9, "set schemas.username", True),
         (10, "Apicurio's ends with /apis/ccompat/v7", True),
+        (11, "404 Not Found .no registry says so.", True),
     ],
 )
 def test_what_cannot_be_had_says_why_and_is_not_asked_for_at_once(
@@ -179,6 +181,21 @@ def test_a_registry_that_is_not_there_says_so_in_words() -> None:
     (port,) = free_ports(1)
     with pytest.raises(RegistryError, match=r"no answer: .*refused") as caught:
         registry(f"http://127.0.0.1:{port}").schema(1)
+    assert caught.value.away
+
+
+def test_a_proxy_that_finds_no_registry_says_nothing_of_a_schema(server: str) -> None:
+    with pytest.raises(RegistryError, match="no registry says so") as caught:
+        read_definition(registry(server), 11)
+    # Else a record that names it would be set aside.
+    assert caught.value.away
+
+
+def test_a_registry_whose_certificates_cannot_be_read_says_nothing_of_a_schema(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(RegistryError, match=r"cannot read .*none\.pem") as caught:
+        registry("https://127.0.0.1:1", ca=str(tmp_path / "none.pem")).schema(1)
     assert caught.value.away
 
 

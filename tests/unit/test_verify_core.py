@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import Future
 from dataclasses import astuple, replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from aggregator.features.backfill.ranges import BackfillPart
+from aggregator.features.verify import audit
 from aggregator.features.verify.audit import damaged_place
+from aggregator.features.verify.audit_report import HubTopicResult
 from aggregator.features.verify.audit_scope import (
     NO_END,
     AuditSight,
@@ -21,6 +28,7 @@ from aggregator.features.verify.audit_scope import (
 )
 from aggregator.features.verify.hub_ranges import (
     Accounted,
+    Job,
     accounted_backfills,
     accounted_gaps,
     disjoint,
@@ -31,6 +39,8 @@ from aggregator.features.verify.hub_ranges import (
     unread,
     with_backfilled,
 )
+from aggregator.features.verify.job import JobResult
+from aggregator.model.errors import ClusterError
 from aggregator.model.values import (
     LogId,
     OffsetRange,
@@ -43,6 +53,7 @@ from aggregator.model.values import (
 from aggregator.plan.positions.gaps import GapRecord
 from aggregator.plan.positions.start import Gap, GapKind, Observed, Remembered
 from support.backfills import backfill
+from support.flow_world import config_of
 
 SP = SourcePartition("eu", "orders", 0)
 ROUTE = Route("eu", "orders", "orders", partitions=1, hub_partitions=4)
@@ -335,3 +346,55 @@ def test_recorded_gaps_account_for_what_they_explain(
     found = accounted_gaps([record], OBSERVED)
     expected = [] if offsets is None else [offsets]
     assert [(*astuple(it.offsets), it.reused) for it in found] == expected
+
+
+FOUR: Any = SimpleNamespace(
+    windows=tuple(
+        Window(SourcePartition("eu", topic, 0), topic, OffsetRange(0, 10)) for topic in "abcd"
+    ),
+    hub={},
+)
+"""A look that finds four hub topics."""
+
+
+@pytest.fixture
+def comparison(monkeypatch: pytest.MonkeyPatch) -> audit._Comparison:
+    """Each look finds the same; each hub topic is a job of its own."""
+    monkeypatch.setattr(audit, "look", lambda *_: FOUR)
+    monkeypatch.setattr(audit, "JOB_OFFSETS", 1)
+    session: Future[SparkSession] = Future()
+    stop, request = threading.Event(), audit.VerifyRequest()
+    return audit._Comparison(config_of(), request, session, stop, lambda _: None)
+
+
+def test_retention_may_be_ahead_of_every_job_and_the_audit_ends_all_the_same(
+    comparison: audit._Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    def run(job: Job, _: object) -> JobResult:
+        (topic,) = job.topics
+        begun.append(topic)
+        if begun.count(topic) < audit.ATTEMPTS:
+            raise PySparkException("its first offsets are gone")
+        return JobResult((), (HubTopicResult(topic=topic),), ())
+
+    monkeypatch.setattr(comparison, "_job", run)
+    results, _ = comparison.run(FOUR)
+    assert [it.topic for result in results for it in result.hub_topics] == list("abcd")
+    assert len(begun) == 4 * audit.ATTEMPTS
+
+
+def test_a_job_that_cannot_be_read_at_all_ends_the_audit(
+    comparison: audit._Comparison, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    def run(job: Job, _: object) -> JobResult:
+        begun.extend(job.topics)
+        raise PySparkException("no answer")
+
+    monkeypatch.setattr(comparison, "_job", run)
+    with pytest.raises(ClusterError, match="records cannot be read: no answer"):
+        comparison.run(FOUR)
+    assert begun == ["a"] * audit.ATTEMPTS

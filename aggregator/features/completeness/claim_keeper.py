@@ -106,17 +106,19 @@ class Keeper:
         self.failing = str(error)
 
     def _turn(self, *, last: bool) -> None:
-        self._keep(last=last)
-        if self.failing:
+        done = self._keep(last=last)
+        if done and self.failing:
             self._emit(Event("completeness_back", "how far the hub is complete is kept"))
             self.failing = ""
 
-    def _keep(self, *, last: bool) -> None:
-        if self.earlier is None:
+    def _keep(self, *, last: bool) -> bool:
+        """Read and write what is due; whether there was anything."""
+        is_first = self.earlier is None
+        if is_first:
             self.earlier = self._table.newest()
         claims, care = self._newest, time.monotonic() >= self._next_care
         if not (care or last or self._is_due(claims)):
-            return
+            return is_first
         config = self._in_force.config.completeness
         rows = [it for it in claims if self._is_news(it)]
         # At first and every hour all of them: a start reads no further back, and a row that expires
@@ -130,3 +132,4 @@ class Keeper:
         if care and not last:
             self._next_care = time.monotonic() + MAINTAIN_SECONDS
             self._table.maintain(datetime.now(UTC) - timedelta(seconds=config.keep))
+        return is_first or care or bool(rows)

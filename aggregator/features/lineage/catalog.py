@@ -58,6 +58,9 @@ class Catalog:
         Raises whatever the transport raises.
         """
         self._transport.emit(self._event(state, job))
+        if state == "COMPLETE":
+            # Not before it was sent: one that is sent again is of the same run.
+            del self._runs[job.name]
 
     def close(self) -> None:
         """Let go of connections and files."""
@@ -75,8 +78,6 @@ class Catalog:
         from openlineage.client.generated import job_type_job, parent_run
 
         run_id = self._runs.setdefault(job.name, str(uuid.uuid4()))
-        if state == "COMPLETE":
-            del self._runs[job.name]
         parent = parent_run.ParentRunFacet(
             run=parent_run.Run(runId=self._parent_run),
             job=parent_run.Job(namespace=self._namespace, name=self._aggregation),

@@ -73,7 +73,7 @@ def damaged_place(error: str) -> DamagedPlace | None:
 JOB_OFFSETS = 50_000_000
 """About how many offsets are compared at once: it bounds what Spark spills to the local disk."""
 ATTEMPTS = 3
-"""How often a job is begun: meanwhile a source may have gone, or retention may have taken what was
+"""How often one job is begun: a source may have gone, or retention may have taken what was
 to be read."""
 NAMED = 3
 
@@ -184,6 +184,7 @@ class _Comparison:
                 jobs = plan_jobs(left, seen.hub, JOB_OFFSETS)
             else:
                 done |= dict.fromkeys(jobs.pop(0).topics, "")
+                failures = 0
         left = [it for it in seen.windows if done.get(it.hub_topic)]
         return [*results, JobResult(unreadable(left, done), (), ())], seen
 

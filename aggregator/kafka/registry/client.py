@@ -106,6 +106,9 @@ class Registry:
         try:
             return self._get(f"/schemas/{'guids' if is_guid else 'ids'}/{schema}", deadline)
         except RegistryError as error:
+            if error.code == NOT_FOUND and not (is_guid or error.detail):
+                # So a proxy answers for a registry that is away: it says nothing of the schema.
+                raise RegistryError(f"{error} (no registry says so)", away=True) from error
             if not is_guid or error.code != NOT_FOUND or error.detail == NO_SCHEMA:
                 raise
             raise RegistryError(
@@ -221,7 +224,8 @@ class Registry:
                 self._context = ssl.create_default_context(cafile=self._ca)
             except (OSError, ssl.SSLError) as error:
                 raise RegistryError(
-                    f"{self.url}: cannot read {self._ca}: {error} (schemas.ca names a PEM file)"
+                    f"{self.url}: cannot read {self._ca}: {error} (schemas.ca names a PEM file)",
+                    away=True,
                 ) from error
         return self._context
 
