@@ -63,19 +63,27 @@ class StoppedStatus(CheckpointView):
 class Aggregation:
     """One aggregation. Raises CommandError and HeldError where an instance refuses a change.
 
+    `written` says where an instance is asked; `whole`, with what was changed of the sources at run
+    time, is loaded only where none answers: it takes a table, whose store may be away meanwhile.
     `emit` gets the events of what is done here, as there is no instance that does it.
     """
 
-    def __init__(self, config: Config, emit: EventSink) -> None:
-        self.config = config
-        self._place = config.checkpoint
+    def __init__(self, written: Config, whole: Callable[[], Config], emit: EventSink) -> None:
+        self._written = written
+        self._whole = whole
+        self._place = written.checkpoint
         self._emit = emit
+
+    @property
+    def config(self) -> Config:
+        """The whole config. Raises CheckpointError as well."""
+        return self._whole()
 
     def ask(
         self, path: str, kind: type[Document], otherwise: Callable[[Absent], Other]
     ) -> Document | Other:
         """What the instance answers, else what `otherwise` makes of why there is none."""
-        found = ask_running(self.config, path, kind)
+        found = ask_running(self._written, path, kind)
         return otherwise(found) if isinstance(found, Absent) else found
 
     def change(
@@ -87,12 +95,12 @@ class Aggregation:
         body: Any = None,
     ) -> Document:
         """Have the instance do something, else do what `otherwise` does."""
-        found = command_running(self.config, method, path, kind, body)
+        found = command_running(self._written, method, path, kind, body)
         return otherwise(found) if isinstance(found, Absent) else found
 
     def status(self) -> Status | StoppedStatus:
         """What runs, or where it stopped."""
-        found = running_status(self.config)
+        found = running_status(self._written)
         if isinstance(found, Absent):
             view = checkpoint_view(self.config).model_dump()
             return StoppedStatus(**view, reason=found.reason, is_there=found.is_there)
@@ -100,7 +108,7 @@ class Aggregation:
 
     def runs(self) -> bool:
         """Whether an instance answers."""
-        return not isinstance(running_status(self.config), Absent)
+        return not isinstance(running_status(self._written), Absent)
 
     def lag(self) -> LagReport:
         """The lag, with the log ends that are known."""
@@ -130,7 +138,7 @@ class Aggregation:
 
     def complete(self, topic: str, source: str | None) -> CompleteTopic | None:
         """How far a hub topic is complete: of one source, or of all; None: nothing is claimed."""
-        status = running_status(self.config)
+        status = running_status(self._written)
         if not isinstance(status, Absent) and status.completeness is not None:
             for it in status.completeness.topics:
                 if (it.topic, it.source) == (topic, source):

@@ -16,11 +16,20 @@ import typer
 
 from aggregator.cli.aggregation import Aggregation
 from aggregator.cli.logs import event_log
-from aggregator.cli.options import ConfigFile, OutputOption, Sets, examples, load_config, masked
+from aggregator.cli.options import (
+    ConfigFile,
+    OutputOption,
+    Sets,
+    examples,
+    load_config,
+    masked,
+    written_config,
+)
 from aggregator.cli.render import Output, Report, show
 from aggregator.config.checks import warnings
 from aggregator.config.load import NOTHING, Added
 from aggregator.config.schema import Config
+from aggregator.model.errors import ConfigError
 from aggregator.model.events import Event
 
 KIND = inspect.Parameter.KEYWORD_ONLY
@@ -44,16 +53,28 @@ class Call:
     @cached_property
     def config(self) -> Config:
         """The config, read when it is first asked for. ConfigError with every problem."""
-        return self.load()
+        return self.load(briefly=True)
 
-    def load(self, added: Added = NOTHING) -> Config:
-        """The config, read now, with the sources in `added` on top."""
-        return load_config(self.ctx, self.config_file, self.sets, added)
+    @cached_property
+    def written(self) -> Config:
+        """The config without what was changed of its sources at run time.
+
+        That is in a table, whose store may be away while the instance runs; where this one answers
+        is known without it. The whole config where no right one comes of what is written.
+        """
+        try:
+            return written_config(self.ctx, self.config_file, self.sets)
+        except ConfigError:
+            return self.config
+
+    def load(self, added: Added = NOTHING, *, briefly: bool = False) -> Config:
+        """The config, read now, with the sources in `added` on top; as `load_effective`."""
+        return load_config(self.ctx, self.config_file, self.sets, added, briefly=briefly)
 
     @cached_property
     def aggregation(self) -> Aggregation:
         """The aggregation of the config, whether it runs or not."""
-        return Aggregation(self.config, self.emit)
+        return Aggregation(self.written, lambda: self.config, self.emit)
 
     def masked(self, text: str) -> str:
         """The text without any secret of this call's config."""

@@ -28,7 +28,7 @@ def open_dashboard(
     Prints its address as well. Where the API asks for a token, the page does: none is in the
     address, which a browser remembers.
     """
-    url = dashboard_url(call.config)
+    url = dashboard_url(call.written)
     typer.echo(url)
     if not only_print and not _opened(url):
         typer.echo("no browser is found here: open that address in one", err=True)

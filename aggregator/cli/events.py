@@ -25,6 +25,8 @@ from aggregator.features.timeline.timeline_report import EventRow, EventsReport,
 from aggregator.status.percentiles import short_duration, size_text
 
 FOLLOW_SECONDS = 1.0
+MOST = 100_000
+"""Events in one answer of the API."""
 
 
 @command(
@@ -46,14 +48,15 @@ def events(
     From the table of events beside the checkpoint (kept for timeline.keep), and from the running
     instance. With --follow a line each, as it comes; with -o json each line is an object.
     """
-    begin, end = moment("--since", since), moment("--until", until)
-    last = 0
+    begin, end, last = moment("--since", since), moment("--until", until), 0
+
+    def look(most: int) -> EventsReport:
+        return call.aggregation.events(begin, end, source=source, kind=kind, limit=most, after=last)
+
+    found = look(limit)
+    if not follow:
+        return report_of_events(found, call.masked)
     while True:
-        found = call.aggregation.events(
-            begin, end, source=source, kind=kind, limit=limit, after=last
-        )
-        if not follow:
-            return report_of_events(found, call.masked)
         for row in found.events:
             last = row.id
             typer.echo(call.masked(_line(row, call.output)))
@@ -62,6 +65,11 @@ def events(
         except KeyboardInterrupt:
             return None
         end = datetime.now(UTC)
+        found, most = look(limit), limit
+        # All that came since the last look, and not only the newest of it.
+        while len(found.events) >= most and most < MOST:
+            most = min(10 * most, MOST)
+            found = look(most)
 
 
 def report_of_events(found: EventsReport, mask: Callable[[str], str]) -> Report:

@@ -10,6 +10,7 @@ import typer
 from aggregator.cli.command import Call, command
 from aggregator.cli.options import SourceOption, TopicOption
 from aggregator.cli.render import Columns, Output, Report, named, report, show, table
+from aggregator.model.errors import CheckpointError
 from aggregator.plan.health.delays import Delay
 from aggregator.status.lag import LagReport, delay_of, only
 from aggregator.status.measure import measure
@@ -48,7 +49,7 @@ def lag(
         if watch is not None and call.output is Output.TABLE and sys.stdout.isatty():
             typer.echo(CLEAR, nl=False)
         # Of one source or topic alone only that is asked.
-        found = measure(call.config, only(aggregation.lag(), source, topic), sizes=sizes)
+        found = _measured(call, only(aggregation.lag(), source, topic), sizes=sizes)
         shown = report_of_lag(found, call.masked)
         if watch is None:
             return shown
@@ -57,6 +58,17 @@ def lag(
             threading.Event().wait(watch)
         except KeyboardInterrupt:
             return None
+
+
+def _measured(call: Call, found: LagReport, *, sizes: bool) -> LagReport:
+    """The report with what the sources say now; where their settings cannot be read, as it is."""
+    try:
+        config = call.config
+    except CheckpointError as error:
+        # An instance has answered: its log ends are hardly older.
+        note = f"log ends are those that the instance knows: {call.masked(str(error))}"
+        return found.model_copy(update={"notes": (*found.notes, note)})
+    return measure(config, found, sizes=sizes)
 
 
 def report_of_lag(lag: LagReport, mask: Callable[[str], str]) -> Report:

@@ -147,6 +147,15 @@ def allow_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+def open_streams() -> None:
+    """Have what is written to a stream that was closed, as by `2>&-`, go nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # It takes the number of the closed one, so that no file gets what the JVM writes there.
+            number = os.open(os.devnull, os.O_WRONLY)
+            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8"))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line (by default the process's own) and end the process with its code.
 
@@ -155,7 +164,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     them wherever they are, and that has ended runs that were done with a segmentation fault.
     Should one come all the same, each thread's Python stack is on stderr.
     """
-    # There may be no stderr.
+    open_streams()
+    # One in memory has no number.
     with suppress(OSError, RuntimeError, ValueError):
         faulthandler.enable()
     allow_files()

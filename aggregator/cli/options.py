@@ -10,7 +10,7 @@ import typer
 
 from aggregator.cli.failures import Invocation
 from aggregator.cli.render import Output
-from aggregator.config.load import Added
+from aggregator.config.load import Added, load
 from aggregator.config.schema import Config
 from aggregator.config.values import parse_duration
 from aggregator.features.connectors.connector_table import load_effective
@@ -111,21 +111,33 @@ def load_config(
     given: Path | None,
     sets: Sequence[str] | None,
     added: Added,
+    *,
+    briefly: bool = False,
 ) -> Config:
     """The config of this call. ConfigError with every problem, also when there is no file.
 
-    With the sources that were added over REST, and those in `added` on top. `--set` values alone
-    make a config too, when they hold all that is required.
+    With the sources that were added over REST, and those in `added` on top; `briefly` as for
+    `load_effective`. `--set` values alone make a config too, when they hold all that is required.
     """
     path = config_file(given)
     try:
-        config = load_effective(path, sets or (), added=added)
+        config = load_effective(path, sets or (), added=added, briefly=briefly)
     except ConfigError as error:
         if path is not None:
             raise
         hint = f"name one with -c FILE or ${FILE_VARIABLE}, or write ./{DEFAULT_FILE}"
         missing = Problem("", "there is no config file", hint)
         raise ConfigError([missing, *(error.problems if sets else ())]) from error
+    return _noted(ctx, config)
+
+
+def written_config(ctx: typer.Context, given: Path | None, sets: Sequence[str] | None) -> Config:
+    """The same without what was changed of its sources over REST, so no table is read."""
+    return _noted(ctx, load(config_file(given), sets or ()))
+
+
+def _noted(ctx: typer.Context, config: Config) -> Config:
+    """The config, whose secrets are masked from now on in what this call says."""
     invocation = ctx.find_object(Invocation)
     if invocation is not None:
         invocation.loaded(config)

@@ -40,7 +40,7 @@ def top(
     Records and bytes per second, lag, age of records and the time that copying takes; a row for
     each source with its last minutes; and what needs a person. With -o json, the live figures once.
     """
-    config = call.config
+    config = call.written
     if call.output is Output.JSON:
         whole(config)
         show(report(_answer(config, "/api/live", LiveMoment)), call.output)

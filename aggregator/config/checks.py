@@ -252,6 +252,24 @@ def _setting_warnings(path: str, settings: Mapping[str, str]) -> Iterator[str]:
     mechanism = settings.get("sasl.mechanism", "").upper()
     if settings.get("security.protocol", "").upper() == "SASL_PLAINTEXT" and mechanism == "PLAIN":
         yield f"{path}.security.protocol: the password travels unencrypted; use SASL_SSL"
+    if role is None:
+        yield from _unused_security(path, settings)
+
+
+def _unused_security(path: str, settings: Mapping[str, str]) -> Iterator[str]:
+    """A login or TLS that is set up and not used; a sentence for each of the two.
+
+    Where a broker takes connections without it, nothing else would tell.
+    """
+    protocol = settings.get("security.protocol", "PLAINTEXT").strip().upper()
+    for prefix, part, fitting in (
+        ("sasl.", "SASL", "SASL_SSL"),
+        ("ssl.", "SSL", "SSL or SASL_SSL"),
+    ):
+        unused = [it for it in settings if it.startswith(prefix) and it in READERS]
+        if unused and part not in protocol:
+            more = f" and {len(unused) - 1} more" if len(unused) > 1 else ""
+            yield f"{path}.{unused[0]}{more}: without effect unless security.protocol is {fitting}"
 
 
 def _source_problems(path: str, source: Any, hub: frozenset[str]) -> Iterator[Problem]:

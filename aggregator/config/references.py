@@ -159,7 +159,12 @@ class _Look:
             self._tell(reason, f"add {name} to {SETTING}.env, {OR_ELSE}")
             return ""
         if name in self.env:
-            return self.env[name]
+            value = self.env[name]
+            if value.endswith("\r"):
+                # As of a file for `docker run --env-file` that has the line ends of Windows.
+                hint = "the file that sets it must end its lines without one"
+                self._tell(f"environment variable {name} ends with a carriage return", hint)
+            return value
         if default is None:
             hint = f"export {name}=..., or write ${{{name}:-default}}"
             if kept := sorted(placeholders(self.path)):

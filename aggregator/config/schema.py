@@ -47,7 +47,8 @@ class ClusterConfig(Node):
     @classmethod
     def _check_servers(cls, value: str) -> str:
         for server in value.split(","):
-            if not re.fullmatch(r"\s*(\[[0-9A-Fa-f:.]+\]|[^\s:,]+):\d{1,5}\s*", server):
+            found = re.fullmatch(r"\s*(\[[0-9A-Fa-f:.]+\]|[^\s:,]+):(\d{1,5})\s*", server)
+            if found is None or int(found[2]) > 65_535:
                 raise ValueError(f"'{server.strip()}' is not host:port")
         return ",".join(server.strip() for server in value.split(","))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from aggregator.cli.import_ import split_words
 from aggregator.cli.main import app
 from aggregator.cli.stand_in import state_folder
 from aggregator.config.load import load
+from aggregator.extras.importers.import_request import connectors_of
 
 MM2 = """
 clusters = a, b, c
@@ -136,3 +138,30 @@ def test_an_address_that_speaks_another_protocol_is_named() -> None:
     assert done.exit_code == 2
     assert "is not to be had" in done.stderr
     assert "hidden" not in done.output
+
+
+def test_a_login_does_not_follow_a_redirect() -> None:
+    asked: list[tuple[str, bool]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.path, "Authorization" in self.headers))
+            if self.path == "/elsewhere":
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"{}")
+            else:
+                self.send_response(302)
+                self.send_header("Location", "/elsewhere")
+                self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            del format, args
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            assert connectors_of(f"http://me:hidden@127.0.0.1:{server.server_port}") == "[]"
+        finally:
+            server.shutdown()
+    assert asked == [("/connectors?expand=info", True), ("/elsewhere", False)]

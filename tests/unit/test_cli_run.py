@@ -14,6 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO
 
 import pytest
@@ -21,6 +22,7 @@ import pytest
 from aggregator.__main__ import _Early
 from aggregator.cli import signals
 from aggregator.cli.logs import event_log
+from aggregator.cli.main import open_streams
 from aggregator.cli.run import in_thread
 from aggregator.cli.signals import reload_on_hangup, stop_on_dead_thread, stop_on_signals
 from aggregator.cli.submit import GATEWAY_VARIABLE, as_submitted, with_submission
@@ -34,6 +36,7 @@ from aggregator.model.values import SourceState
 PROGRAM = """
 import sys, threading
 from aggregator.cli.logs import event_log
+from aggregator.cli.main import open_streams
 from aggregator.cli.run import in_thread
 from aggregator.cli.signals import stop_on_signals
 
@@ -158,6 +161,7 @@ def test_one_signal_that_is_delivered_twice_is_one(
 HANGUP = """
 import signal, sys, threading
 from aggregator.cli.logs import event_log
+from aggregator.cli.main import open_streams
 from aggregator.cli.signals import reload_on_hangup, stop_on_signals
 from aggregator.model.errors import ConfigError, Problem
 
@@ -374,6 +378,21 @@ def test_output_that_is_not_read_to_its_end_is_no_error() -> None:
     finally:
         os.close(theirs)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_what_goes_to_a_closed_stream_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    open_streams()
+    with sys.stderr as opened:
+        event_log(str)("lane_started", "lane eu runs")
+        assert os.path.samestat(os.fstat(opened.fileno()), Path(os.devnull).stat())
+
+
+@pytest.mark.slow
+def test_a_command_needs_no_stream() -> None:
+    words = [sys.executable, "-m", "aggregator", "config", "--defaults"]
+    command = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", *words]
+    assert subprocess.run(command, timeout=60, check=False).returncode == 0
 
 
 def test_events_are_readable_on_a_terminal() -> None:

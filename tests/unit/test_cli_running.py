@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from aggregator import __version__
 from aggregator.api.latest_status import StatusHolder
+from aggregator.cli.aggregation import Aggregation
 from aggregator.cli.lag import report_of_lag
 from aggregator.cli.main import app
 from aggregator.cli.render import to_text
@@ -34,6 +35,9 @@ from aggregator.cli.tables import latency_text
 from aggregator.config import load_text
 from aggregator.config.api import ApiConfig, TlsConfig
 from aggregator.config.schema import Config
+from aggregator.features.connectors.connector_table import Change, ConnectorTable
+from aggregator.features.timeline.timeline_report import EventRow, EventsReport
+from aggregator.model.errors import CheckpointError
 from aggregator.model.values import SourceState
 from aggregator.status.copied import Copied
 from aggregator.status.lag import LagReport, report_of
@@ -293,6 +297,74 @@ def test_an_instance_that_does_not_know_us_is_not_said_to_be_stopped(
     assert f"central: cannot be asked (the instance on {listen} does not know this token" in text
     found = json.loads(status_command(listen, "-o", "json"))
     assert (found["running"], found["is_there"]) == (False, True)
+
+
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store of the tables is away."""
+
+    def changes(_: ConnectorTable) -> dict[str, Change]:
+        raise CheckpointError("the table of connectors cannot be read")
+
+    monkeypatch.setattr(ConnectorTable, "changes", changes)
+
+
+@pytest.mark.usefixtures("away")
+def test_an_instance_answers_though_the_store_of_the_tables_is_away(listen: str) -> None:
+    assert "central: RUNNING, pid 42 on here" in status_command(listen)
+    sets = [part for item in (*SETS, f"api.listen={listen}") for part in ("--set", item)]
+    asked = CliRunner().invoke(app, ["lag", *sets, "-o", "json"])
+    assert asked.exit_code == 0, asked.output
+    (note,) = json.loads(asked.stdout)["notes"]
+    assert "that the instance knows: the table of connectors cannot be read" in note
+
+
+@pytest.mark.usefixtures("away")
+@pytest.mark.parametrize("args", [("status",), ("lag",), ("pause", "eu")])
+def test_without_an_instance_the_store_must_be_there(args: tuple[str, ...], tmp_path: Path) -> None:
+    more = ("api.listen=off", f"checkpoint.path={tmp_path / 'state'}")
+    sets = [part for item in (*SETS, *more) for part in ("--set", item)]
+    asked = CliRunner().invoke(app, [*args, *sets])
+    assert asked.exit_code == 1
+    assert "the table of connectors cannot be read" in asked.stderr
+
+
+def test_what_is_not_right_without_what_was_added_is_asked_as_a_whole(
+    listen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--set` may change a source that was added at run time."""
+    config = {"src.kafka.bootstrap.servers": "us:1", "topic.whitelist": "orders"}
+    added = {"us": Change("us", config, "me", NOW)}
+    monkeypatch.setattr(ConnectorTable, "changes", lambda _: added)
+    text = status_command(listen, "--set", "sources.us.weight=4")
+    assert "central: RUNNING, pid 42 on here" in text
+
+
+def test_events_are_followed_however_many_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = [event_of(number) for number in range(1, 6)]
+    looks: list[int] = []
+
+    def events(_: Aggregation, *span: Any, limit: int, after: int, **more: Any) -> EventsReport:
+        looks.append(limit)
+        if len(looks) == 2:
+            known.extend(event_of(number) for number in range(6, 31))
+        if len(looks) == 5:
+            raise CheckpointError("enough")
+        newer = [it for it in known if it.id > after]
+        return EventsReport(name="central", events=tuple(newer[-limit:]))
+
+    monkeypatch.setattr(Aggregation, "events", events)
+    monkeypatch.setattr("aggregator.cli.events.FOLLOW_SECONDS", 0.01)
+    sets = [part for item in SETS for part in ("--set", item)]
+    asked = CliRunner().invoke(app, ["events", "--follow", "--limit", "2", "-o", "json", *sets])
+    shown = [json.loads(line)["id"] for line in asked.stdout.splitlines()]
+    # At first the newest two, then all that came.
+    assert shown == [4, 5, *range(6, 31)]
+    assert looks == [2, 2, 20, 200, 2]
+
+
+def event_of(number: int) -> EventRow:
+    return EventRow(id=number, at=NOW, kind="x", level="INFO", message="m")
 
 
 def test_a_lag_of_nothing_says_so() -> None:

@@ -208,6 +208,30 @@ def test_what_the_clients_read_is_not_warned_of() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("kafka", "told"),
+    [
+        (
+            "{sasl.mechanism: PLAIN, sasl.jaas.config: x}",
+            ["sasl.mechanism and 1 more: without effect unless security.protocol is SASL_SSL"],
+        ),
+        (
+            "{security.protocol: SSL, sasl.mechanism: PLAIN}",
+            ["sasl.mechanism: without effect unless security.protocol is SASL_SSL"],
+        ),
+        (
+            "{security.protocol: PLAINTEXT, ssl.key.password: x}",
+            ["ssl.key.password: without effect unless security.protocol is SSL or SASL_SSL"],
+        ),
+        ("{security.protocol: SSL, ssl.key.password: x}", []),
+    ],
+)
+def test_a_login_or_tls_that_is_not_used_is_warned_of(kafka: str, told: list[str]) -> None:
+    """A broker that takes connections without it as well would be read all the same."""
+    found = warnings(load_text(text_of(kafka), env={}))
+    assert found == [f"sources.eu.kafka.{it}" for it in told]
+
+
 def test_a_quiet_config_has_no_warnings() -> None:
     assert warnings(load_text(text_of(), env={})) == []
 
@@ -237,7 +261,7 @@ sources:
   b:
     bootstrap_servers: "t:1"
     topics: {{include: x}}
-    kafka: {{ssl.endpoint.identification.algorithm: ""}}
+    kafka: {{security.protocol: SSL, ssl.endpoint.identification.algorithm: ""}}
     consumer: {{isolation.level: read_uncommitted, ssl.key.password: x}}
 api: {{listen: "0.0.0.0:8083", read_token: aaaaaaaaaaaaaaaa, write_token: aaaaaaaaaaaaaaaa}}
 """,

@@ -402,6 +402,13 @@ def test_one_wrong_thing_is_one_problem(more: str, expected: str) -> None:
     assert problems_with(more) == [expected]
 
 
+def test_a_port_is_one_that_there_is() -> None:
+    assert config_of("", "hub.bootstrap_servers=h:65535").hub.bootstrap_servers == "h:65535"
+    assert problems_with("", "hub.bootstrap_servers=h:65536") == [
+        "hub.bootstrap_servers: 'h:65536' is not host:port"
+    ]
+
+
 def test_a_kafka_setting_beside_the_map_is_shown_its_place() -> None:
     text = MINIMAL.replace("hub: {", "hub: {security.protocol: SSL, ")
     assert problems_of(text) == [

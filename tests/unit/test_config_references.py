@@ -64,3 +64,12 @@ def test_a_default_is_for_a_variable_that_is_not_set() -> None:
     tree = {"a": "${X:-d}", "b": "${Y:-d}", "c": "${Y:-}", "d": "${X}"}
     expected = {"a": "", "b": "d", "c": "", "d": ""}
     assert resolve(tree, {"X": ""}, Path())[:2] == (expected, [])
+
+
+def test_a_variable_of_a_file_of_windows_is_named() -> None:
+    """`docker run --env-file` leaves the carriage return in the value: a login would be refused."""
+    env = {"PASSWORD": "hidden\r", "PEM": "a\r\nb\r\n"}
+    tree, (problem,), failed = resolve({"a": "x${PASSWORD}", "b": "${env:PEM}"}, env, Path())
+    assert (problem.path, failed, tree["b"]) == ("a", {"a"}, "a\r\nb\r\n")
+    assert problem.reason == "environment variable PASSWORD ends with a carriage return"
+    assert "hidden" not in str(problem)

@@ -13,6 +13,11 @@ from aggregator.model.errors import CheckpointError
 from aggregator.store.state_store import StateStore
 
 CONFIG = {"src.kafka.bootstrap.servers": "us:1", "topic.whitelist": "orders"}
+SETS = (
+    "hub.bootstrap_servers=h:1",
+    "sources.eu.bootstrap_servers=eu:1",
+    "sources.eu.topics.include=a",
+)
 
 
 @pytest.fixture
@@ -67,3 +72,33 @@ def test_the_effective_config_is_the_yaml_with_what_was_changed(
     assert table.changes() == {}
     table.put("us", CONFIG, "me")
     assert list(load_effective(file).sources) == ["eu", "us"]
+
+
+def test_a_command_waits_for_a_store_that_is_away_no_longer_than_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stores: list[StateStore] = []
+    monkeypatch.setattr(ConnectorTable, "__init__", lambda _, store: stores.append(store))
+    monkeypatch.setattr(ConnectorTable, "changes", lambda _: {})
+    own = "checkpoint.storage_options.retry_timeout=5s"
+    cases: list[tuple[str, list[str]]] = [("s3://b/a", []), ("s3://b/a", [own]), ("/state", [])]
+    for path, more in cases:
+        load_effective(None, [*SETS, f"checkpoint.path={path}", *more], {}, briefly=True)
+    load_effective(None, [*SETS, "checkpoint.path=s3://b/a"], {})
+    waits = [it.options.get("retry_timeout") for it in stores]
+    assert waits == ["30s", "5s", None, None]
+
+
+def test_a_store_that_is_away_is_told() -> None:
+    """Also that its client takes what bounds the wait."""
+    options = {
+        "aws_endpoint": "http://127.0.0.1:1",
+        "aws_allow_http": "true",
+        "aws_region": "any",
+        "aws_access_key_id": "user",
+        "aws_secret_access_key": "confidential",
+        "max_retries": "0",
+    }
+    sets = [f"checkpoint.storage_options.{name}={value}" for name, value in options.items()]
+    with pytest.raises(CheckpointError, match="Connection refused"):
+        load_effective(None, [*SETS, "checkpoint.path=s3://b/a", *sets], {}, briefly=True)

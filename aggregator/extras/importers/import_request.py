@@ -48,7 +48,8 @@ def connectors_of(address: str) -> str:
     if parts.username:
         login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         token = base64.b64encode(login.encode()).decode()
-        request.add_header("Authorization", f"Basic {token}")
+        # Not to wherever it may send us.
+        request.add_unredirected_header("Authorization", f"Basic {token}")
     shown = hide_passwords(address)
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:

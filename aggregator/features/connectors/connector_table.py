@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from aggregator.config.load import NOTHING, Added, checkpoint_of, load, load_text
@@ -21,18 +22,24 @@ from aggregator.features.connectors.to_source import translate
 from aggregator.model.failpoint import failpoint
 from aggregator.store.state_store import StateStore
 
+BRIEFLY: Mapping[str, str] = MappingProxyType({"retry_timeout": "30s"})
+"""For the client of an object store: without it delta-rs tries for three minutes."""
+
 
 def load_effective(
     path: Path | None,
     sets: Sequence[str] = (),
     env: Mapping[str, str] = os.environ,
     added: Added = NOTHING,
+    *,
+    briefly: bool = False,
 ) -> Config:
     """As `load`, with the sources that were added, changed and removed over REST; `added` on top.
 
-    Raises CheckpointError as well, when what was changed cannot be read.
+    Raises CheckpointError as well, when what was changed cannot be read. With `briefly` an object
+    store that is away is not waited for long.
     """
-    own = _changed(checkpoint_of(path, sets, env))
+    own = _changed(checkpoint_of(path, sets, env), briefly=briefly)
     return load(path, sets, env, {**own, **added})
 
 
@@ -42,11 +49,16 @@ def effective_text(text: str, sets: Sequence[str], added: Added, *, source: str)
     return load_text(text, sets, source=source, added={**own, **added})
 
 
-def _changed(place: CheckpointConfig | None) -> dict[str, Mapping[str, Any] | None]:
+def _changed(
+    place: CheckpointConfig | None, *, briefly: bool = False
+) -> dict[str, Mapping[str, Any] | None]:
     """The sources that were changed over REST beside this checkpoint."""
     if place is None:
         return {}
-    return added_by(ConnectorTable(StateStore.of(place)).changes().values())
+    options = place.storage_options
+    if briefly and not place.is_local:
+        options = {**BRIEFLY, **options}
+    return added_by(ConnectorTable(StateStore(place.path, options)).changes().values())
 
 
 def added_by(changes: Iterable[Change]) -> dict[str, Mapping[str, Any] | None]:
