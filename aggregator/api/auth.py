@@ -8,7 +8,8 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from fastapi.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from aggregator.api.request_bodies import BodyError, InHand, header, whole_body
 from aggregator.config.api import ApiConfig
@@ -21,6 +22,8 @@ OPEN_PATHS = ("/health", "/alive")
 """What load balancers and containers ask, which have no token; it answers only what they need."""
 PAGES = "/ui"
 """The files of the dashboard: the same everywhere. What they show is asked for with a token."""
+HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+"""Of answers that do not say otherwise: no cache keeps records, and no browser guesses a type."""
 
 
 class Right(StrEnum):
@@ -50,6 +53,7 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        send = _with_headers(send)
         right = right_of(self._api, header(scope, b"authorization"))
         if right is Right.PLACE and self._is_strange(scope) and not _is_open(scope):
             host = header(scope, b"host")
@@ -123,6 +127,17 @@ def is_loopback(host: str) -> bool:
     except ValueError:
         return False
     return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def _with_headers(send: Send) -> Send:
+    async def adding(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+        await send(message)
+
+    return adding
 
 
 def _is_open(scope: Scope) -> bool:

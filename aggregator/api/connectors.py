@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aggregator.api.latest_status import StatusHolder
@@ -11,6 +11,7 @@ from aggregator.config.load import AS_WRITTEN
 from aggregator.config.mask import MASK, hide_passwords, is_secret
 from aggregator.config.references import refers
 from aggregator.config.schema import Config
+from aggregator.config.values import patterns
 from aggregator.engine.control.commands import Control
 from aggregator.features.connectors.connector_json import SourceConnector, connector_of
 from aggregator.features.connectors.connector_table import Change, ConnectorTable
@@ -40,6 +41,8 @@ STATES: Mapping[str, InitialState] = {
 
 MOST_NOTES = 50
 """So many notes of a config are events, those about unknown keys first."""
+MOST_PATTERN = 10_000
+"""A pattern of a request has so many characters at most: once compiled it is kept in memory."""
 
 
 class Connectors:
@@ -53,7 +56,7 @@ class Connectors:
         self._holder = holder
         self._tell = tell
         self._table = ConnectorTable(StateStore.of(control.config.checkpoint))
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._changes: dict[str, Change] | None = None
         self._opened = 0
 
@@ -97,9 +100,12 @@ class Connectors:
 
     def patch(self, name: str, changes: Mapping[str, str | None], by: str) -> SourceConnector:
         """Change some keys of a connector's config, or with null take them out."""
-        config = {key: value for key, value in self.get(name).config.items() if key not in changes}
-        config |= {key: value for key, value in changes.items() if value is not None}
-        self._put(name, config, by, InitialState())
+        # One lock for both: who changes another key meanwhile would be undone.
+        with self._lock:
+            old = self.get(name).config
+            config = {key: value for key, value in old.items() if key not in changes}
+            config |= {key: value for key, value in changes.items() if value is not None}
+            self._put(name, config, by, InitialState())
         return self.get(name)
 
     def remove(self, name: str, by: str) -> ReloadReport:
@@ -132,7 +138,7 @@ class Connectors:
         caller, as they are for a config that refers to some.
         """
         name = config.get("name", "connector")
-        found = translate(name, config)
+        found = _read(name, config)
         more: tuple[Problem, ...] = ()
         if not found.problems:
             if refers(found.source, f"sources.{name}"):
@@ -150,7 +156,7 @@ class Connectors:
         *,
         new: bool = False,
     ) -> ReloadReport:
-        found = translate(name, config)
+        found = _read(name, config)
         with self._lock:
             if new and name in self._control.config.sources:
                 raise CallerError(409, f"Connector {name} already exists")
@@ -181,6 +187,22 @@ class Connectors:
     def _keep(self, name: str, config: Mapping[str, str] | None, by: str) -> None:
         change = self._table.put(name, config, by)
         self._changes = {**self._kept(), name: change}
+
+
+def _read(name: str, config: Mapping[str, str]) -> Translated:
+    """A config of a request as a source; a pattern that is too long is among its problems."""
+    found = translate(name, config)
+    problems = []
+    for part in ("topics", "groups"):
+        for key, value in found.source.get(part, {}).items():
+            texts = [value] if isinstance(value, str) else value
+            long = [it for it in texts if len(it) > MOST_PATTERN]
+            if any(len(it) > MOST_PATTERN for it in patterns(long)):
+                path = f"{part}.{key}"
+                reason = f"has a pattern of more than {MOST_PATTERN:,} characters"
+                hint = "write several, with commas between them"
+                problems.append(Problem(found.key_of(path) or path, reason, hint))
+    return replace(found, problems=(*found.problems, *problems))
 
 
 def _notes_of(name: str, found: Translated) -> list[Event]:

@@ -85,7 +85,7 @@ def status_of(error: Exception) -> int:
             return error.status
         case HTTPException():
             return error.status_code
-        case NotReadyError():
+        case NotReadyError() | StartingError():
             return 503
         case ConfigError() | RequestValidationError():
             return 400
@@ -99,8 +99,6 @@ def status_of(error: Exception) -> int:
 
 async def answer(request: Request, error: Exception) -> Response:
     """An error in Connect's shape, with the exit code that it has on the command line."""
-    if isinstance(error, StartingError):
-        return JSONResponse({"error_code": 503, "message": STARTING}, 503)
     text, code = str(error), EXIT_CONFIG
     headers: Mapping[str, str] | None = None
     if isinstance(error, RequestValidationError):
@@ -110,6 +108,8 @@ async def answer(request: Request, error: Exception) -> Response:
         )
     elif isinstance(error, HTTPException):
         text, headers = str(error.detail), error.headers
+    elif isinstance(error, StartingError):
+        text, code = STARTING, EXIT_OTHER
     elif isinstance(error, AggregatorError):
         code = error.exit_code
     else:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
+from weakref import WeakSet
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -26,7 +27,7 @@ GONE_SECONDS = 60.0
 """A connection whose other end takes nothing for this long is ended: one whose machine has vanished
 would else have its place for a quarter of an hour."""
 QUIET_SECONDS = 10.0
-"""Within these a request has to have come whole, but for its body."""
+"""Within these a request has to have come whole, but for its body; before it, a TLS handshake."""
 
 
 class Line(H11Protocol):
@@ -38,11 +39,8 @@ class Line(H11Protocol):
         self._look: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, unless there are too many."""
+        """Take a connection, and look now and then whether it is used."""
         super().connection_made(transport)
-        if len(self.connections) > MOST_LINES:
-            transport.abort()
-            return
         self._look = self.loop.call_later(QUIET_SECONDS, self._check)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -59,6 +57,39 @@ class Line(H11Protocol):
             return
         self._seen = asked
         self._look = self.loop.call_later(QUIET_SECONDS, self._check)
+
+
+class _Listening(socket.socket):
+    """Takes MOST_LINES connections at most. It counts them itself: a `Line` is told of one over TLS
+    only after the handshake, which may never end.
+    """
+
+    def __init__(self, family: int, kind: int) -> None:
+        super().__init__(family, kind)
+        self._taken: WeakSet[socket.socket] = WeakSet()
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """The next connection. One too many is closed, and is ConnectionAbortedError: for asyncio
+        it had gone before.
+        """
+        line, address = super().accept()
+        if sum(it.fileno() >= 0 for it in self._taken) >= MOST_LINES:
+            line.close()
+            raise ConnectionAbortedError(f"there are {MOST_LINES} already")
+        self._taken.add(line)
+        return line, address
+
+
+class ServingLoop(asyncio.SelectorEventLoop):
+    """The loop that serves. It is asyncio's, whatever else is installed: uvloop would accept
+    connections without asking `_Listening`.
+    """
+
+    async def create_server(self, *given: Any, **named: Any) -> asyncio.Server:
+        """As asyncio's, which gives a handshake a minute: it is part of the wait for a request."""
+        if named.get("ssl") is not None:
+            named["ssl_handshake_timeout"] = QUIET_SECONDS
+        return await super().create_server(*given, **named)
 
 
 START_SECONDS = 10.0
@@ -96,6 +127,7 @@ class ApiServer:
             log_config=None,
             access_log=False,
             lifespan="off",
+            loop=f"{__name__}:{ServingLoop.__name__}",
             http=Line,
             ws="none",
             h11_max_incomplete_event_size=HEADER_BYTES,
@@ -185,7 +217,7 @@ def _certificates(tls: TlsConfig | None) -> dict[str, Any]:
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening = _Listening(family, socket.SOCK_STREAM)
     try:
         # Else the port of an aggregator that has just ended could not be had for a minute.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -13,7 +13,7 @@ from aggregator.api.instance import Here
 from aggregator.api.permissions import CallerError
 from aggregator.config.values import parse_duration
 from aggregator.features.timeline.minutes import moment_of
-from aggregator.features.timeline.past_queries import read_events, read_history
+from aggregator.features.timeline.past_queries import Joining, read_events, read_history
 from aggregator.features.timeline.recorder import Feed
 from aggregator.features.timeline.timeline_report import EventsReport, HistoryReport
 
@@ -39,10 +39,12 @@ def history(
     topic: Text = None,
     step: Annotated[str, Query(description="join minutes to spans: 5m, 1h")] = "0s",
     total: Annotated[bool, Query(description="all sources as one, a row for each span")] = False,
+    limit: Annotated[int, Query(ge=1, le=ROWS, description="of the table the newest rows")] = ROWS,
 ) -> HistoryReport:
     """Figures of the sources, and with `topic` of one topic, by the minute; or with `total` sums.
 
-    Of `total` how far behind, and each percentile, is that of the slowest source.
+    Of `total` how far behind, and each percentile, is that of the slowest source. Where there are
+    more rows than `limit`, `cut` says so.
     """
     try:
         step_seconds = float(parse_duration(step))
@@ -51,15 +53,9 @@ def history(
     if 0 < step_seconds < LEAST_STEP_SECONDS:
         raise CallerError(400, f"step is shorter than {LEAST_STEP_SECONDS:g} s")
     begin, end = moment(since), moment(until)
-    return read_history(
-        here.control.config,
-        begin,
-        end,
-        source=source,
-        topic=topic,
-        step_seconds=step_seconds,
-        total=total,
-    )
+    joining = Joining(step_seconds, total, limit)
+    config = here.control.config
+    return read_history(config, begin, end, source=source, topic=topic, joining=joining)
 
 
 @router.get("/events")

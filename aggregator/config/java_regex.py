@@ -63,6 +63,8 @@ REPLACEMENTS = {
     "N": "write the character itself",
 }
 """What Python lacks and no topic name needs: the letter behind the backslash, and the fix."""
+LONG = 500
+"""Of patterns with more characters few are kept: a compiled one is many times as large."""
 
 
 class RegexError(ValueError):
@@ -79,9 +81,12 @@ class RegexError(ValueError):
         return f"{self.reason} at column {self.column}" if self.column else self.reason
 
 
-@lru_cache(maxsize=4096)
 def compiled(pattern: str) -> re.Pattern[str]:
     """The pattern as Python's own; RegexError when it is none, or says what Python cannot."""
+    return (_long_ones if len(pattern) > LONG else _short_ones)(pattern)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
     try:
         pieces = _Reader(pattern).pieces()
     except RecursionError as error:
@@ -94,6 +99,12 @@ def compiled(pattern: str) -> re.Pattern[str]:
         raise RegexError(error.msg, column, _hint(pattern, error.msg)) from error
     except (OverflowError, RecursionError) as error:
         raise RegexError(str(error)) from error
+
+
+# Topics are matched one by one, so not to keep the long patterns of a config would be to compile
+# them for each. `re` itself keeps 512, however long: what comes by a request has a limit before.
+_short_ones = lru_cache(maxsize=4096)(_compiled)
+_long_ones = lru_cache(maxsize=512)(_compiled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,4 +309,10 @@ def _class_of(chars: frozenset[str]) -> str:
     """A class of Python with these characters; one that matches nothing when there are none."""
     if not chars:
         return r"(?!)"
-    return "[" + "".join(f"\\x{ord(it):02x}" for it in sorted(chars) if ord(it) < 256) + "]"
+    codes = sorted(ord(it) for it in chars if ord(it) < 256)
+    known = frozenset(codes)
+    # By runs: nearly all characters, such as those of \H, would else be hundreds for two.
+    begins = [it for it in codes if it - 1 not in known]
+    ends = [it for it in codes if it + 1 not in known]
+    runs = zip(begins, ends, strict=True)
+    return "[" + "".join(f"\\x{low:02x}-\\x{high:02x}" for low, high in runs) + "]"

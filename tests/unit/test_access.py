@@ -5,16 +5,20 @@ from __future__ import annotations
 import base64
 import json
 import os
+import socket
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.request import HTTPSHandler, Request, build_opener
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPSHandler, Request, build_opener, urlopen
 
 import pytest
 
+from aggregator.api import server
 from aggregator.api.auth import Right, right_of
 from aggregator.api.latest_status import StatusHolder
 from aggregator.api.permissions import READINGS, is_same_user
@@ -75,6 +79,30 @@ def test_where_there_is_a_token_nothing_is_told_without_it(tmp_path: Path, path:
             code, body = ask("GET", url + path, headers=headers)
             assert (code, body["error_code"]) == (401, 401)
             assert "api.read_token" in body["message"] and READ not in body["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"),
+    [
+        ("/api/status", "no-store"),
+        ("/connectors", "no-store"),
+        ("/api/nix", "no-store"),
+        ("/metrics", "no-store"),
+        ("/ui/app.js", "no-cache"),
+    ],
+)
+@pytest.mark.parametrize("token", [READ, "wrong"])
+def test_no_cache_keeps_an_answer_and_no_browser_guesses_what_it_is(
+    tmp_path: Path, path: str, kept: str, token: str
+) -> None:
+    with serving(tmp_path, *TOKENS) as (url, _):
+        try:
+            answer: Any = urlopen(Request(url + path, headers=bearer(token)), timeout=60)
+        except HTTPError as error:
+            answer = error
+        with answer:
+            assert answer.headers["cache-control"] == kept
+            assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 def test_a_browser_is_never_asked_for_a_password(tmp_path: Path) -> None:
@@ -374,6 +402,26 @@ def test_who_has_a_certificate_may_change_things_and_nobody_else_comes_in(
         assert over_tls(url, certificates, "server") == 200
         told = command_running(config, "PUT", PAUSE, SourceControl)
         assert isinstance(told, SourceControl) and told.paused
+
+
+@pytest.mark.slow
+def test_a_handshake_that_does_not_end_is_ended(
+    tmp_path: Path, certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sooner than asyncio would, and whatever was sent of it."""
+    monkeypatch.setattr(server, "QUIET_SECONDS", 2.0)
+    sets = (
+        f"api.tls.certificate={certificates / 'server.pem'}",
+        f"api.tls.key={certificates / 'server.key'}",
+    )
+    with serving(tmp_path, *sets) as (url, _):
+        parts = urlsplit(url)
+        for begun in (b"", b"\x16\x03\x01\x02\x00\x01"):
+            with socket.create_connection((parts.hostname, parts.port), 30) as line:
+                line.sendall(begun)
+                # Closed, or reset; without an end it were a TimeoutError.
+                with suppress(ConnectionResetError):
+                    assert line.recv(1) == b""
 
 
 @pytest.mark.slow

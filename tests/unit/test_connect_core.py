@@ -169,6 +169,15 @@ def test_however_long_a_value_is_it_is_read_at_once() -> None:
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.parametrize("key", ["target.cluster.alias", "replication.policy.separator"])
+def test_a_regex_for_names_that_no_topic_has_is_left_out(key: str) -> None:
+    found = translate("eu", {**MIRROR, "topics": ".*", key: "x-" * 200_000})
+    assert max(map(len, found.source["topics"]["exclude"])) < 3_000
+    # It stays for the longest names.
+    found = translate("eu", {**MIRROR, "topics": ".*", key: "x-" * 80})
+    assert any("x-x" in it for it in found.source["topics"]["exclude"])
+
+
 def test_a_list_of_mirrormaker_2_means_the_same_in_few_pieces() -> None:
     names = [f"t{it}" for it in range(300)]
     found = translate("eu", {**MIRROR, "topics": f"(x,{','.join(names)},y),z"})

@@ -155,8 +155,6 @@ def test_those_that_follow_events_for_a_day_keep_nothing_of_it(
     first, second = largest(lambda: (feed, all_of_them), tick, DAY_SECONDS // EVENT_SECONDS)
     assert second <= first
     assert len(heard) == 2 + DAY_SECONDS // EVENT_SECONDS
-    assert all_of_them.count == 2
     for each in (reading, silent):
         loop.run_until_complete(each.aclose())
-    assert all_of_them.count == 0
     loop.close()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from aggregator.config.java_regex import RegexError, compiled
+from aggregator.config.java_regex import LONG, RegexError, _long_ones, _short_ones, compiled
 
 NAMES = ("orders", "orders-2", "cdc.orders", "cdcxorders", "ORDERS", "a_b", "aab", "2", "-")
 
@@ -39,6 +39,8 @@ NAMES = ("orders", "orders-2", "cdc.orders", "cdcxorders", "ORDERS", "a_b", "aab
         (r"[\w&&\D]+", {"orders", "cdcxorders", "ORDERS", "a_b", "aab"}),
         (r"cdc[.]orders", {"cdc.orders"}),
         (r"[-\d]", {"2", "-"}),
+        (r"\H+", set(NAMES)),
+        (r"[^\p{Alpha}\H]?-", {"-"}),
     ],
 )
 def test_what_java_matches(pattern: str, names: set[str]) -> None:
@@ -73,3 +75,17 @@ def test_what_cannot_be_used_is_told_with_its_place_and_a_replacement(
 def test_classes_in_classes_end_somewhere() -> None:
     with pytest.raises(RegexError, match="nested too deeply"):
         compiled("[" * 5_000)
+
+
+def test_long_patterns_take_no_place_of_short_ones_and_are_kept_as_well() -> None:
+    short, long = _short_ones.cache_info(), _long_ones.cache_info()
+    for _ in range(2):
+        for number in range(5):
+            compiled(f"{'b' * LONG}{number}")
+    assert _short_ones.cache_info() == short
+    # Topics are matched one by one.
+    assert _long_ones.cache_info().hits == long.hits + 5
+
+
+def test_what_is_short_in_java_is_not_long_in_python() -> None:
+    assert len(compiled(r"\H" * 100).pattern) < 5_000

@@ -20,7 +20,7 @@ from aggregator.api.server import ApiServer
 from aggregator.config import load_text, masked
 from aggregator.config.mask import MASK
 from aggregator.engine.control.commands import Control
-from aggregator.model.errors import ConfigError
+from aggregator.model.errors import EXIT_OTHER, ConfigError
 from aggregator.status.rates import WINDOW_SECONDS
 from aggregator.status.schema import CheckpointStatus, PartitionStatus, Phase, Status
 from support.rest import SETS
@@ -100,7 +100,8 @@ def test_before_the_first_status_everything_is_starting(url: str) -> None:
     assert get(url + "/health")[0] == 503
     assert get(url + "/health")[1]["status"] == "starting"
     for path in STATUS_NEEDED:
-        told = {"error_code": 503, "message": "Worker is still starting up."}
+        message = "Worker is still starting up."
+        told = {"error_code": 503, "message": message, "exit_code": EXIT_OTHER}
         assert get(f"{url}/api/{path}") == (503, told), path
 
 

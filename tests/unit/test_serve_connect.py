@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -12,13 +15,14 @@ from urllib.request import Request, urlopen
 import pytest
 
 from aggregator.api.connector_settings import MOST_KEYS
-from aggregator.api.connectors import MOST_NOTES, _notes_of
+from aggregator.api.connectors import MOST_NOTES, MOST_PATTERN, _notes_of
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.engine.control.commands import Control
 from aggregator.features.connectors.config_keys import CLASSES
 from aggregator.features.connectors.to_source import translate
+from aggregator.status.command_answers import ReloadReport
 from support.played import CONNECTOR, READ, WRITE, bearer, played_api
 from support.rest import SETS, PlayedEngine, ask
 from support.serving import app_over, served
@@ -255,6 +259,51 @@ def test_a_config_of_too_many_keys_is_refused(url: str) -> None:
     path = f"{url}/connector-plugins/{CLASSES[0]}/config/validate"
     code, told = ask("PUT", path, {f"key{it}": "x" for it in range(MOST_KEYS + 1)})
     assert (code, "1,000 are the most" in told["message"]) == (400, True)
+
+
+def test_of_two_who_change_other_keys_at_once_neither_is_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with played_api(tmp_path / "state") as api, ThreadPoolExecutor(2) as pool:
+        path, token = f"{api.url}/connectors/us/config", bearer(WRITE)
+        assert ask("PUT", path, CONNECTOR, token)[0] == 201
+        begun, go_on = threading.Event(), threading.Event()
+        change = api.control.change_source
+
+        def slowly(*given: Any, **named: Any) -> ReloadReport:
+            begun.set()
+            assert go_on.wait(60)
+            return change(*given, **named)
+
+        monkeypatch.setattr(api.control, "change_source", slowly)
+        one = pool.submit(ask, "PATCH", path, {"aggregator.title": "US"}, token)
+        try:
+            assert begun.wait(60)
+            other = pool.submit(ask, "PATCH", path, {"aggregator.weight": 2}, token)
+            # Long enough to read what is there, if it did not wait.
+            with suppress(TimeoutError):
+                other.result(0.5)
+        finally:
+            go_on.set()
+        assert (one.result()[0], other.result()[0]) == (200, 200)
+        config = ask("GET", path, None, token)[1]
+        assert (config["aggregator.title"], config["aggregator.weight"]) == ("US", "2")
+
+
+def test_a_pattern_of_a_request_has_a_limit_and_a_list_of_them_has_none(url: str) -> None:
+    path = f"{url}/connector-plugins/{CLASSES[0]}/config/validate"
+    config = {"src.kafka.bootstrap.servers": "us:1", "topics": "a" * MOST_PATTERN}
+    assert ask("PUT", path, config)[1]["error_count"] == 0
+    many = ",".join(f"topic-{it}" for it in range(2_000))
+    assert ask("PUT", path, {**config, "topics": many})[1]["error_count"] == 0
+    for key in ("topics", "aggregator.groups.sync"):
+        code, told = ask("PUT", path, {**config, key: f"b,{'a' * (MOST_PATTERN + 1)}"})
+        assert code == 200
+        (wrong,) = [it["value"] for it in told["configs"] if it["value"]["errors"]]
+        assert wrong["name"] == key and "more than 10,000 characters" in str(wrong["errors"])
+    config["topics"] = many.replace(",", "|")
+    code, told = ask("PUT", f"{url}/connectors/us/config", config)
+    assert (code, "topics: has a pattern of more than" in told["message"]) == (400, True)
 
 
 def test_what_has_no_effect_is_an_event_of_each_change_that_is_taken(tmp_path: Path) -> None:

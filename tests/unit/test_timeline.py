@@ -23,13 +23,14 @@ from aggregator.features.timeline import recorder as recording
 from aggregator.features.timeline.minutes import history_rows, joined, moment_of
 from aggregator.features.timeline.past_queries import (
     EVENTS,
+    Joining,
     events_log,
     history_log,
     read_history,
     within,
 )
 from aggregator.features.timeline.recorder import UNSAVED, Feed, Recorder
-from aggregator.features.timeline.timeline_report import HistoryRow
+from aggregator.features.timeline.timeline_report import HistoryReport, HistoryRow
 from aggregator.model.events import Event
 from aggregator.model.values import SourceState
 from aggregator.status.copied import Copied
@@ -166,8 +167,7 @@ def test_all_sources_together_are_a_row_for_each_moment(tmp_path: Path) -> None:
             NOW,
             NOW + timedelta(hours=1),
             topic=topic,
-            step_seconds=step_seconds,
-            total=True,
+            joining=Joining(step_seconds, total=True),
         ).rows
 
     assert rows() == ()
@@ -190,6 +190,25 @@ def test_all_sources_together_are_a_row_for_each_moment(tmp_path: Path) -> None:
     assert (joined_up.records, joined_up.seconds, joined_up.age_p99_ms) == (50, 120.0, 900)
     (of_topic,) = rows(topic="orders")
     assert (of_topic.records, of_topic.topic) == (30, "orders")
+
+
+def test_of_more_rows_than_are_asked_for_the_newest_are_told_and_that_there_are_more(
+    tmp_path: Path,
+) -> None:
+    config = load_text(YAML.format(path=tmp_path))
+    history_log(StateStore(str(tmp_path))).append([row(it + 1) for it in range(5)])
+    end = NOW + timedelta(hours=1)
+
+    def told(joining: Joining) -> HistoryReport:
+        return read_history(config, NOW, end, topic=None, joining=joining)
+
+    assert len(told(Joining()).rows) == len(told(Joining(most=5)).rows) == 5
+    assert told(Joining(most=5)).cut == ""
+    found = told(Joining(most=2))
+    assert [it.at for it in found.rows] == [NOW + timedelta(minutes=it) for it in (4, 5)]
+    assert found.cut == "rows before these are left out: 2 are the most"
+    (whole,) = told(Joining(3600, total=True, most=4)).rows
+    assert whole.records == 40
 
 
 def test_a_first_commit_that_is_under_way_is_no_table_yet(tmp_path: Path) -> None:
@@ -404,6 +423,8 @@ def test_rest_tells_events_kept_or_not_and_history(running: Running, url: str) -
     assert len(ask("GET", f"{url}/api/history?since={since}&topic=t0&step=1h")[1]["rows"]) == 1
     (whole,) = ask("GET", f"{url}/api/history?since={since}&total=true")[1]["rows"]
     assert (whole["source"], whole["records"]) == ("", 0)
+    told = ask("GET", f"{url}/api/history?since={since}&limit=1")[1]
+    assert (len(told["rows"]), told["cut"]) == (1, "")
 
 
 @pytest.mark.parametrize(
@@ -414,6 +435,8 @@ def test_rest_tells_events_kept_or_not_and_history(running: Running, url: str) -
         "history?until=soon",
         "history?step=soon",
         "history?step=0.1ms",
+        "history?limit=0",
+        "history?limit=100001",
         "events?limit=0",
     ],
 )

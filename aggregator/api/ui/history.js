@@ -50,7 +50,7 @@ const FRESH = 30_000;
 /** Of what happened in the range the newest are shown. */
 export const MOST = 200;
 /** What is known: of which source and range, when it was asked for, its seconds, rows, events. */
-let known = { key: "", at: 0, live: null, rows: [], events: [] };
+let known = { key: "", at: 0, live: null, rows: [], cut: "", events: [] };
 /** What was asked for last: an answer to an older question that comes later is not taken. */
 let wanted = "";
 
@@ -75,8 +75,8 @@ export async function learn(alias) {
     Object.assign(known, { events, failing });
     return;
   }
-  const rows = stored?.rows ?? [];
-  known = { key, at: Date.now(), live, rows, events, failing };
+  const { rows, cut } = stored ?? { rows: [], cut: "" };
+  known = { key, at: Date.now(), live, rows, cut, events, failing };
 }
 
 /**
@@ -122,7 +122,8 @@ export function history(alias, redraw) {
     extend(known.live, Date.parse(moment.at) / 1000, found);
     for (const it of made) it.refresh();
   });
-  return el("section", {}, head, place);
+  const cut = known.cut ? el("p", { class: "soft" }, `The ${known.cut}.`) : null;
+  return el("section", {}, head, cut, place);
 }
 
 /** Draws a line for each event of these levels into a plot. */

@@ -45,6 +45,9 @@ IDENTITY_POLICIES = ("IdentityReplicationPolicy", "CustomMM2ReplicationPolicy")
 MOST_BEGUN = 1_000
 """When so many characters have not closed a bracket, the rest is one regex: each piece would be
 read with all of those before it."""
+MOST_REGEX = 3_000
+"""A regex of `_Reading` has alias and separator five times at most, and each letter as two: a
+longer one is for names of more than 249 characters, which no topic has."""
 _SPECIAL = re.compile(r"[.^$*+?{}\[\]\\|()]")
 _BLANK = " \t\n\v\f\r"
 
@@ -241,7 +244,8 @@ class _Reading:
             found.append((r".*[\-\.]internal", False))
             if not ours:
                 found.append((f".*{mark}internal", False))
-        return [(regex, is_ours) for regex, is_ours in found if regex]
+        # One for longer names than topics have matches none, and `re` would keep it.
+        return [(regex, is_ours) for regex, is_ours in found if 0 < len(regex) < MOST_REGEX]
 
     def _cycles(self) -> list[str]:
         if self._policy in ("", DEFAULT_POLICY):

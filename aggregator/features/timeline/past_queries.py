@@ -5,6 +5,7 @@ Nothing is decided by their rows: a commit is not forced to the disk.
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -44,6 +45,20 @@ def within(since: datetime, until: datetime, **equal: str | None) -> pc.Expressi
     return wanted
 
 
+class Joining(NamedTuple):
+    """How rows are joined: to spans of `step_seconds`, and with `total` all sources to one.
+
+    With `most` only the newest rows are taken, before they are joined to spans.
+    """
+
+    step_seconds: float = 0.0
+    total: bool = False
+    most: int | None = None
+
+
+AS_THEY_ARE = Joining()
+
+
 def read_history(
     config: Config,
     since: datetime,
@@ -51,23 +66,28 @@ def read_history(
     *,
     source: str | None = None,
     topic: str | None,
-    step_seconds: float = 0.0,
-    total: bool = False,
+    joining: Joining = AS_THEY_ARE,
 ) -> HistoryReport:
     """Rows of the sources, or with `topic` those of a topic, after `since` and up to `until`.
 
-    With `total` the rows that end together are one, see `together`. With `step_seconds` rows are
-    joined to spans of that length. Raises CheckpointError.
+    With a total the rows that end together are one, see `together`. Raises CheckpointError.
     """
     wanted = within(since, until, source=source, topic=topic)
     if topic is None:
         # Left out by the table: rows of topics are many times those of the sources.
         wanted = wanted & pc.field("topic").is_null()
+    step_seconds, total, most = joining
     log = history_log(StateStore.of(config.checkpoint))
-    rows = tuple(log.select(wanted, join=together if total else None))
+    # One more shows whether there are more.
+    some = None if most is None else most + 1
+    rows = tuple(log.select(wanted, some, join=together if total else None))
+    cut = ""
+    if most is not None and len(rows) > most:
+        rows = rows[-most:]
+        cut = f"rows before these are left out: {most:,} are the most"
     if step_seconds > 0:
         rows = joined(rows, step_seconds)
-    return HistoryReport(name=config.name, since=since, until=until, rows=rows)
+    return HistoryReport(name=config.name, since=since, until=until, rows=rows, cut=cut)
 
 
 def together(rows: pa.Table) -> pa.Table:

@@ -38,12 +38,13 @@ class HistoryRow(Document):
 
 
 class HistoryReport(Document):
-    """Rows in the order of time."""
+    """Rows in the order of time; `cut` says that older ones are left out, "" when none is."""
 
     name: str
     since: datetime
     until: datetime
     rows: tuple[HistoryRow, ...]
+    cut: str = ""
 
 
 class EventRow(Document):
