@@ -511,9 +511,17 @@ def test_a_line_has_a_hole_where_the_instance_was_down(visitor: Visitor) -> None
 
 MANY = 20
 RECORD = {
-    **{"partition": 0, "offset": 7, "timestamp_ms": 1_700_000_000_000, "key": "k", "value": "v"},
-    **{"value_bytes": 1, "value_format": "text", "value_schema": None, "problem": ""},
-    **{"headers": [], "origin": None},
+    "partition": 0,
+    "offset": 7,
+    "timestamp_ms": 1_700_000_000_000,
+    "key": "k",
+    "value": "v",
+    "value_bytes": 1,
+    "value_format": "text",
+    "value_schema": None,
+    "problem": "",
+    "headers": [],
+    "origin": None,
 }
 
 

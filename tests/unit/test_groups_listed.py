@@ -96,7 +96,7 @@ def test_of_a_partition_without_a_leader_no_group_is_listed() -> None:
 def test_groups_of_other_kinds_are_those_without_a_protocol() -> None:
     groups = {"billing": "consumer", "new": "-", "workers": "connect", "streams": "", "known": ""}
     assert of_other_kinds(admin(groups=groups), {"billing", "known"}, 1.0) == ["streams"]
-    with pytest.raises(ClusterError, match="^eu: its groups are unknown: "):
+    with pytest.raises(ClusterError, match=r"^eu: its groups are unknown: "):
         of_other_kinds(admin(), {}, 1.0)
 
 

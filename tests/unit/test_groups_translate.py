@@ -217,7 +217,7 @@ def test_a_topic_that_the_hub_does_not_report_is_asked_for_once(
 
     hub, reading = Without(), HubReading(0.0)
     commits = {"ap": {A: 3}}
-    groups = {group: (commits, reading) for group in ("one", "two", "three")}
+    groups = dict.fromkeys(("one", "two", "three"), (commits, reading))
     found = all_translated(SIGHT, cast(ClusterAdmin, hub), groups, cast(Past, OnePast()))
     assert hub.asked == 1
     for topics in found.values():

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from aggregator.engine import application
+from aggregator.store.lease.writer import Writer
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_a_take_over_plans_by_what_is_there_when_the_other_has_ended(
 
     monkeypatch.setattr(application, "start_driver", lambda *_: Future())
     monkeypatch.setattr(application, "_planned", planned)
-    monkeypatch.setattr(application.Writer, "take", taken)
+    monkeypatch.setattr(Writer, "take", taken)
     control: Any = SimpleNamespace(config=None, read_again=lambda *_, **__: False)
     all_: Any = {"until_caught_up": False, "take_over": False, "fresh": False} | wish
     with ExitStack() as stack:
