@@ -165,7 +165,7 @@ def make_app(
         holder=holder,
         recorder=recorder,
         audits=audits,
-        connectors=Connectors(steered, holder, recorder.tell),
+        connectors=Connectors(steered, holder, recorder.report),
         desk=Desk(steered),
         followers=Followers(FOLLOWERS, event_messages(feed), lambda: feed.closed),
         viewers=Followers(VIEWERS, live_messages(holder.recent), lambda: feed.closed),

@@ -40,21 +40,21 @@ STATES: Mapping[str, InitialState] = {
 }
 
 MOST_NOTES = 50
-"""So many notes of a config are events, those about unknown keys first."""
+"""Notes of a config that are events, those about unknown keys first."""
 MOST_PATTERN = 10_000
-"""A pattern of a request has so many characters at most: once compiled it is kept in memory."""
+"""Characters of a pattern in a request: once compiled it is kept in memory."""
 
 
 class Connectors:
     """Thread-safe. What was put over REST is kept as it was put; a source of the YAML is shown with
-    the same keys. `tell` gets what has no effect of a config that is taken: answers of Connect have
+    the same keys. `emit` gets what has no effect of a config that is taken: answers of Connect have
     no place for it. Errors are those of `Control`, and CallerError with Connect's codes.
     """
 
-    def __init__(self, control: Control, holder: StatusHolder, tell: EventSink) -> None:
+    def __init__(self, control: Control, holder: StatusHolder, emit: EventSink) -> None:
         self._control = control
         self._holder = holder
-        self._tell = tell
+        self._emit = emit
         self._table = ConnectorTable(StateStore.of(control.config.checkpoint))
         self._lock = threading.RLock()
         self._changes: dict[str, Change] | None = None
@@ -174,7 +174,7 @@ class Connectors:
             except ConfigError as error:
                 raise invalid(_by_key(name, found, error.problems)) from error
         for event in _notes_of(name, found):
-            self._tell(event)
+            self._emit(event)
         return report
 
     def _kept(self) -> dict[str, Change]:

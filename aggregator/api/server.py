@@ -60,8 +60,8 @@ class Line(H11Protocol):
 
 
 class _Listening(socket.socket):
-    """Takes MOST_LINES connections at most. It counts them itself: a `Line` is told of one over TLS
-    only after the handshake, which may never end.
+    """Takes MOST_LINES connections at most. It counts them itself: a `Line` gets one over TLS only
+    after the handshake, which may never end.
     """
 
     def __init__(self, family: int, kind: int) -> None:

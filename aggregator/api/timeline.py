@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query
+from fastapi import APIRouter, Depends, Header, Query
 from fastapi.responses import StreamingResponse
 
 from aggregator.api.error_answers import text
@@ -29,32 +29,37 @@ Text = Annotated[str | None, Query()]
 router = APIRouter(prefix="/api", tags=["timeline"])
 
 
-# Plain functions: they read tables, in threads.
-@router.get("/history")
-def history(
-    here: Here,
-    since: Since = DAY,
-    until: Until = "0s",
-    source: Text = None,
-    topic: Text = None,
+def joining_of(
     step: Annotated[str, Query(description="join minutes to spans: 5m, 1h")] = "0s",
     total: Annotated[bool, Query(description="all sources as one, a row for each span")] = False,
     limit: Annotated[int, Query(ge=1, le=ROWS, description="of the table the newest rows")] = ROWS,
-) -> HistoryReport:
-    """Figures of the sources, and with `topic` of one topic, by the minute; or with `total` sums.
-
-    Of `total` how far behind, and each percentile, is that of the slowest source. Where there are
-    more rows than `limit`, `cut` says so.
-    """
+) -> Joining:
+    """How a request wants rows of history to be joined. Raises CallerError (400)."""
     try:
         step_seconds = float(parse_duration(step))
     except ValueError as error:
         raise CallerError(400, str(error)) from error
     if 0 < step_seconds < LEAST_STEP_SECONDS:
         raise CallerError(400, f"step is shorter than {LEAST_STEP_SECONDS:g} s")
-    begin, end = moment(since), moment(until)
-    joining = Joining(step_seconds, total, limit)
-    config = here.control.config
+    return Joining(step_seconds, total, limit)
+
+
+# Plain functions: they read tables, in threads.
+@router.get("/history")
+def history(
+    here: Here,
+    joining: Annotated[Joining, Depends(joining_of)],
+    since: Since = DAY,
+    until: Until = "0s",
+    source: Text = None,
+    topic: Text = None,
+) -> HistoryReport:
+    """Figures of the sources, and with `topic` of one topic, by the minute; or with `total` sums.
+
+    Of `total` how far behind, and each percentile, is that of the slowest source. Where there are
+    more rows than `limit`, `cut` says so.
+    """
+    config, begin, end = here.control.config, moment(since), moment(until)
     return read_history(config, begin, end, source=source, topic=topic, joining=joining)
 
 

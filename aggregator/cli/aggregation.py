@@ -207,10 +207,11 @@ class Aggregation:
         """
 
         def note(_: Absent) -> ReloadReport:
+            was = self.config
             check()
             with for_the_next(self._place, print_note):
                 self._connectors.put(alias, connector, BY)
-            return self._noted(alias, stays=True)
+            return _noted(was, alias, stays=True)
 
         body = {"config": connector}
         return self.change("PUT", f"/api/sources/{alias}", ReloadReport, note, body)
@@ -219,10 +220,11 @@ class Aggregation:
         """Take a source out."""
 
         def note(_: Absent) -> ReloadReport:
-            check_source(self.config, alias)
+            was = self.config
+            check_source(was, alias)
             with for_the_next(self._place, print_note):
                 self._connectors.put(alias, None, BY)
-            return self._noted(alias, stays=False)
+            return _noted(was, alias, stays=False)
 
         return self.change("DELETE", f"/api/sources/{alias}", ReloadReport, note)
 
@@ -230,25 +232,16 @@ class Aggregation:
         """Take back what was changed of a source; `load` gives the config without it."""
 
         def note(_: Absent) -> ReloadReport:
+            was = self.config
             with for_the_next(self._place, print_note):
                 if alias not in self.changes():
                     raise typer.BadParameter(f"source {alias} is as the config file has it")
                 # As a whole it has to be right without it.
                 after = load({alias: AS_WRITTEN})
                 self._connectors.take_back(alias, BY)
-            return self._noted(alias, stays=alias in after.sources)
+            return _noted(was, alias, stays=alias in after.sources)
 
         return self.change("PUT", f"/api/sources/{alias}/reset", ReloadReport, note)
-
-    def _noted(self, alias: str, *, stays: bool) -> ReloadReport:
-        was = alias in self.config.sources
-        return ReloadReport(
-            name=self.config.name,
-            keys=(f"sources.{alias}",),
-            added=(alias,) if stays and not was else (),
-            removed=(alias,) if was and not stays else (),
-            notes=(NEXT,),
-        )
 
     def backfills(self) -> BackfillsReport:
         """All backfills that were ordered."""
@@ -305,3 +298,15 @@ class Aggregation:
     @property
     def _connectors(self) -> ConnectorTable:
         return ConnectorTable(StateStore.of(self._place))
+
+
+def _noted(before: Config, alias: str, *, stays: bool) -> ReloadReport:
+    """What a change of a source does from the next start on; `before` is the config without it."""
+    was = alias in before.sources
+    return ReloadReport(
+        name=before.name,
+        keys=(f"sources.{alias}",),
+        added=(alias,) if stays and not was else (),
+        removed=(alias,) if was and not stays else (),
+        notes=(NEXT,),
+    )

@@ -259,7 +259,7 @@ def _setting_warnings(path: str, settings: Mapping[str, str]) -> Iterator[str]:
 def _unused_security(path: str, settings: Mapping[str, str]) -> Iterator[str]:
     """A login or TLS that is set up and not used; a sentence for each of the two.
 
-    Where a broker takes connections without it, nothing else would tell.
+    Where a broker takes connections without it, nothing else would show it.
     """
     protocol = settings.get("security.protocol", "PLAINTEXT").strip().upper()
     for prefix, part, fitting in (

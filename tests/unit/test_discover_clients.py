@@ -112,7 +112,7 @@ def test_a_cluster_that_hangs_or_fails_costs_its_own_answer_only() -> None:
     assert failures["eu"].kind is FailureKind.TIMEOUT
     assert failures["us"].reason == "ValueError: odd"
     assert replies.of(HUB) == "asked (hub)"
-    with pytest.raises(ClusterError, match=r"no answer within 1\.1 s"):
+    with pytest.raises(ClusterError, match="no answer within 3 s"):
         replies.of("eu")
     with pytest.raises(ClusterError, match="us: odd"):
         replies.of("us")

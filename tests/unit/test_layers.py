@@ -105,7 +105,7 @@ MANY_PARAMETERS: dict[str, int] = {
 }
 """Functions with more parameters, and how many. This list only gets shorter."""
 LONG_METHODS: dict[str, int] = {
-    "Dedup.java:read": 76,
+    "Dedup.java:read": 73,
 }
 """The same for Java."""
 MANY_JAVA_PARAMETERS: dict[str, int] = {}

@@ -35,7 +35,7 @@ OLD_RESET: Mapping[str, str] = {"smallest": "earliest", "largest": "latest"}
 NO_CLIENTS: Mapping[str, str] = {
     "replication.factor": "is no setting of a client: see topics.replication_factor",
 }
-"""What stands among the settings of a cluster, as behind `dest.kafka.`, and no client reads."""
+"""Settings of a cluster, as behind `dest.kafka.`, that no client reads."""
 
 WITHOUT: Mapping[str, str] = {
     **NO_CLIENTS,

@@ -43,8 +43,8 @@ DEFAULT_POLICY = "DefaultReplicationPolicy"
 IDENTITY_POLICIES = ("IdentityReplicationPolicy", "CustomMM2ReplicationPolicy")
 """Kafka's own (and Strimzi's older one of this name), and the one of Amazon's examples."""
 MOST_BEGUN = 1_000
-"""When so many characters have not closed a bracket, the rest is one regex: each piece would be
-read with all of those before it."""
+"""A bracket that is open for more characters makes the rest one regex: each piece would be read
+with all of those before it."""
 MOST_REGEX = 3_000
 """A regex of `_Reading` has alias and separator five times at most, and each letter as two: a
 longer one is for names of more than 249 characters, which no topic has."""

@@ -32,8 +32,8 @@ MOST_RULES = 10_000
 class Translated:
     """`source` is what would stand at `sources.<alias>`; `notes` say what has no effect, by key.
 
-    Those among `decide` have one that is lost; `unknown` are keys that nobody knows. `keys` leads
-    from a path in the source to the key of the connector that it is from.
+    Those among `decide` have one that is lost; `unknown` are keys that do not exist. `keys`
+    leads from a path in the source to the key of the connector that it is from.
     """
 
     source: Mapping[str, Any] = field(default_factory=dict)

@@ -204,7 +204,7 @@ class GroupSync(LoopService):
         for alias, why in away.items():
             own = config.sources[alias].groups
             held |= dict.fromkeys(matching(found, own.wanted, own.unwanted), why)
-            # What it told before, by other patterns or another connection, would still count.
+            # What it answered before, by other patterns or another connection, would still count.
             held |= dict.fromkeys(self._commits.get(alias, {}), why)
         return held
 

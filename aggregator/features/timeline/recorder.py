@@ -84,7 +84,7 @@ class Recorder:
 
     `phase` is that of the run, and `latest` makes its newest status, which is expensive where there
     are thousands of partitions; None before the first. `emit` gets an event when writing begins to
-    fail and when it works again, and what is told. `bounds` are those of `history_rows`.
+    fail and when it works again, and what is reported. `bounds` are those of `history_rows`.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Recorder:
         """Take an event of the run; never waits."""
         self.feed.take(event)
 
-    def tell(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         """Log an event that comes from beside the run, and take it; never waits."""
         self._emit(event)
         self.take(event)
