@@ -7,24 +7,17 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ClusterMetadata, PartitionMetadata, TopicMetadata
 
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.features.failover import failover
-from aggregator.features.failover.failover import FailoverRules, Sighted, _not_listed
 from aggregator.features.groups import cutover
 from aggregator.features.groups.cutover import Moving, _limits
-from aggregator.features.groups.group_admin import GROUPS_TOPIC, of_other_kinds, unlisted
+from aggregator.features.groups.group_admin import GROUPS_TOPIC, unlisted
 from aggregator.features.groups.hub_offsets import ApplyRules
 from aggregator.features.groups.translate import GroupSight, SourceGroup
 from aggregator.kafka.admin import ClusterAdmin
-from aggregator.model.errors import ClusterError
-from aggregator.model.values import SourcePartition, TopicPartition
-from aggregator.store.checkpoint.start_state import CheckpointState, Entry, Snapshot
-from aggregator.store.moved_groups import MovedGroups
-from aggregator.store.state_store import StateStore
+from aggregator.model.values import TopicPartition
 
 A = TopicPartition("a", 0)
 
@@ -42,15 +35,10 @@ def config_of(folder: Path) -> Config:
 
 
 class Client:
-    """The client of a cluster: the leaders of the topic of groups, and groups with their protocols;
-    "-" is that of an empty group without one."""
+    """The client of a cluster, with the leaders of the topic of groups."""
 
-    alias = "eu"
-
-    def __init__(self, *leaders: int, groups: dict[str, str] | None = None) -> None:
+    def __init__(self, *leaders: int) -> None:
         self._leaders = leaders
-        self._groups = groups
-        self.client = self
 
     def metadata(self, timeout: float) -> ClusterMetadata:
         found, topic = ClusterMetadata(), TopicMetadata()
@@ -62,24 +50,9 @@ class Client:
             topic.partitions[number] = partition
         return found
 
-    def groups(self, timeout: float) -> list[Any]:
-        if self._groups is None:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        states = {"-": "Empty"}
-        return [
-            SimpleNamespace(id=it, protocol_type=own.strip("-"), state=states.get(own, "Dead"))
-            for it, own in self._groups.items()
-        ]
 
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
-def admin(*leaders: int, groups: dict[str, str] | None = None) -> ClusterAdmin:
-    return cast(ClusterAdmin, Client(*leaders, groups=groups))
+def admin(*leaders: int) -> ClusterAdmin:
+    return cast(ClusterAdmin, Client(*leaders))
 
 
 def test_of_a_partition_without_a_leader_no_group_is_listed() -> None:
@@ -91,45 +64,6 @@ def test_of_a_partition_without_a_leader_no_group_is_listed() -> None:
         "2 of 3 partitions of __consumer_offsets have no leader, and no broker lists the groups in "
         "them"
     )
-
-
-def test_groups_of_other_kinds_are_those_without_a_protocol() -> None:
-    groups = {"billing": "consumer", "new": "-", "workers": "connect", "streams": "", "known": ""}
-    assert of_other_kinds(admin(groups=groups), {"billing", "known"}, 1.0) == ["streams"]
-    with pytest.raises(ClusterError, match=r"^eu: its groups are unknown: "):
-        of_other_kinds(admin(), {}, 1.0)
-
-
-def test_a_group_that_is_not_listed_is_named_until_it_is_moved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = config_of(tmp_path / "state")
-    commits: dict[str, dict[TopicPartition, int]] = {"streams": {A: 5}, "shared": {}}
-    failed = {"guarded": ClusterError("eu: no right")}
-    monkeypatch.setattr(
-        failover, "open_admin", lambda *_: Client(groups=dict.fromkeys([*commits, "left"], ""))
-    )
-
-    def committed(
-        alias: str, cluster: object, groups: list[str], partitions: list[TopicPartition], *_: object
-    ) -> tuple[dict[str, dict[TopicPartition, int]], dict[str, ClusterError]]:
-        assert (alias, groups, partitions) == ("eu", ["shared", "streams"], [A])
-        return commits, failed
-
-    monkeypatch.setattr(failover, "committed_by_all", committed)
-    snapshot = Snapshot("union", 1, 1, 1, clean=True, hub_ends={})
-    state = CheckpointState({SourcePartition("eu", *A): Entry(7, 1, snapshot)})
-    found = Sighted(alive=True, reason="", hub_id="h", hub_topics={}, state=state, ends={})
-    rules = FailoverRules(exclude=("left",))
-
-    def named() -> dict[str, str]:
-        return _not_listed(config, "eu", found, rules, {})
-
-    assert named().keys() == {"streams", "guarded"}
-    assert named()["streams"].endswith("then run `aggregator groups cutover streams`")
-    assert named()["guarded"] == "eu: no right"
-    MovedGroups(StateStore.of(config.checkpoint)).put({"streams": {"eu": {A: 5}}})
-    assert named().keys() == {"guarded"}
 
 
 def test_of_a_group_that_is_not_listed_no_one_knows_whether_it_has_members(tmp_path: Path) -> None:

@@ -22,13 +22,12 @@ from aggregator.features.groups.group_admin import (
     ask_unlisted,
     committed_by_all,
     group_states,
-    of_other_kinds,
 )
 from aggregator.features.groups.group_report import GroupReport
 from aggregator.features.groups.hub_offsets import ApplyRules, matching
 from aggregator.kafka.admin import HUB, discover, hub_facts, open_admin
 from aggregator.kafka.discovery.hub_logs import read_logs
-from aggregator.model.errors import AggregatorError, ClusterError, RefusedError
+from aggregator.model.errors import AggregatorError, RefusedError
 from aggregator.model.values import Pause, SourcePartition, TopicPartition
 from aggregator.plan.failover import behind_of, ends_of
 from aggregator.plan.topics.naming import naming_of
@@ -37,7 +36,6 @@ from aggregator.store.checkpoint.past_commits import Past, ProvenBound, fitting
 from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.controls import Controls
 from aggregator.store.failovers import Failovers
-from aggregator.store.moved_groups import MovedGroups
 from aggregator.store.state_store import StateStore
 
 POLL_SECONDS = 1.0
@@ -125,7 +123,7 @@ def fail_over(
     groups = _Groups()
     # Of one that was dead the hub had the groups, and by now they may have been set there by hand.
     if found.alive and (over is None or over.alive):
-        groups = _groups(config, alias, found, rules, deadline, report, paused=before is not None)
+        groups = _groups(config, alias, rules, deadline, report, paused=before is not None)
     steps.append(_groups_step(groups, found, rules, over=over is not None))
     steps.append(_pause(alias, before, rules, set_paused))
     if found.alive and not rules.dry_run:
@@ -254,7 +252,6 @@ def _state_of(config: Config, alias: str) -> CheckpointState:
 def _groups(
     config: Config,
     alias: str,
-    found: Sighted,
     rules: FailoverRules,
     deadline: float,
     report: TextSink,
@@ -300,36 +297,7 @@ def _groups(
             notes.append(f"group {group} stays: {outcome}")
         else:
             failed[group] = str(outcome)
-    try:
-        failed |= _not_listed(config, alias, found, rules, own)
-    except ClusterError as error:
-        notes.append(f"whether {alias} has groups of other kinds is not known: {error}")
     return _Groups(tuple(reports), failed, tuple(notes), hidden.get(alias, ""))
-
-
-def _not_listed(
-    config: Config,
-    alias: str,
-    found: Sighted,
-    rules: FailoverRules,
-    listed: Mapping[str, str],
-) -> dict[str, str]:
-    """Groups of a kind that is not listed, which a person has to move; and how.
-
-    Those that were moved are left out. Raises ClusterError.
-    """
-    timeout = config.supervision.connect_timeout
-    with open_admin(config, alias) as admin:
-        names = matching(of_other_kinds(admin, listed, timeout), rules.groups, rules.exclude)
-    partitions = [sp.topic_partition for sp in found.state.entries]
-    commits, failed = committed_by_all(alias, config.sources[alias], names, partitions, timeout)
-    moved = MovedGroups(StateStore.of(config.checkpoint)).read()
-    how = (
-        "it is of another kind, as of Kafka Streams, so it is not known whether it has active "
-        f"members at {alias}: stop its application, then run `aggregator groups cutover"
-    )
-    due = [it for it, own in commits.items() if own and not moved.has(it, {alias: own})]
-    return {it: f"{how} {it}`" for it in due} | {it: str(why) for it, why in failed.items()}
 
 
 def _groups_step(groups: _Groups, found: Sighted, rules: FailoverRules, *, over: bool) -> StepRow:

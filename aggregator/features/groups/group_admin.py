@@ -1,7 +1,7 @@
 """Asks clusters about consumer groups: which there are, what they have committed; and commits."""
 
 import time
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Semaphore
 from typing import Any
@@ -72,22 +72,6 @@ def unlisted(admin: ClusterAdmin, timeout: float) -> str:
         f"{len(topic.leaderless)} of {topic.partitions} partitions of {GROUPS_TOPIC} have no "
         "leader, and no broker lists the groups in them"
     )
-
-
-def of_other_kinds(admin: ClusterAdmin, known: Container[str], timeout: float) -> list[str]:
-    """Groups beside the `known` ones that may have committed offsets as well. Raises ClusterError.
-
-    librdkafka (2.16) lists classic and consumer groups only, and so leaves out those of Kafka
-    Streams with `group.protocol=streams`. Its older request returns all: those of another kind as
-    groups without a protocol. Share groups are of another kind too, and have no offsets.
-    """
-    try:
-        found = admin.client.groups(timeout)
-    except KafkaException as error:
-        raise ClusterError(f"{admin.alias}: its groups are unknown: {text_of(error)}") from error
-    # An empty one without a protocol is one whose offsets were committed by hand.
-    strange = (it for it in found if not it.protocol_type and it.state != "Empty")
-    return sorted(it.id for it in strange if it.id not in known)
 
 
 def ask_states(config: Config, clusters: Collection[str]) -> Replies[dict[str, str]]:

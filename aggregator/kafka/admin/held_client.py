@@ -106,11 +106,6 @@ class ClientHandle:
         threading.Thread(target=ask, daemon=True, name="kafka-admin-metadata").start()
         return answer
 
-    def groups(self, timeout: float) -> list[Any]:
-        """All groups, of every kind, each described as a classic one. Raises KafkaException."""
-        with self._using() as held:
-            return list(held.client.list_groups(timeout=timeout))
-
     def leaders(self) -> Leaders | None:
         """The leaders that the present client knows; None when it has to read them (again)."""
         with self._lock:
