@@ -71,6 +71,31 @@ class HubBatchesTest {
         }
     }
 
+    /** Under a steady load a request has the records of a round trip. */
+    @Test
+    void aBatchWaitsForAHubPartitionThatIsBusyButNotForLong() {
+        Run run = new Run("none", 4_000, Set.of());
+        run.busy.set(0, Run.PLACES);
+        run.appendText(20);
+        assertTrue(run.batches.flushReady(100));
+        assertEquals(0, run.loads.size());
+        run.busy.clear(1);
+        assertTrue(run.batches.flushReady(200));
+        assertEquals(run.expected.get(1), run.found.get(1));
+        assertEquals(1, run.loads.size());
+        assertTrue(run.batches.flushReady(99 + HubBatches.WAIT_NANOS));
+        assertEquals(1, run.loads.size());
+        assertFalse(run.batches.flushReady(100 + HubBatches.WAIT_NANOS));
+        assertEquals(run.expected, run.found);
+        // What is begun later has its own time.
+        run.busy.set(1);
+        run.appendText(1);
+        assertTrue(run.batches.flushReady(101 + HubBatches.WAIT_NANOS));
+        assertTrue(run.batches.flushReady(100 + 2 * HubBatches.WAIT_NANOS));
+        assertFalse(run.batches.flushReady(101 + 2 * HubBatches.WAIT_NANOS));
+        run.check();
+    }
+
     @Test
     void aCompressedBatchGathersMoreRecords() {
         Run packed = new Run("zstd", 10_000, Set.of());
@@ -197,6 +222,7 @@ class HubBatchesTest {
 
         private final int most;
         private final HubBatches batches;
+        private final BitSet busy = new BitSet();
         private final Random random = new Random(3);
         private final List<List<String>> expected = new ArrayList<>();
         private final List<List<String>> found = new ArrayList<>();
@@ -223,7 +249,7 @@ class HubBatchesTest {
                 Map.of(),
                 0);
             spec.recompressed.addAll(recompressed);
-            batches = new HubBatches(spec, this);
+            batches = new HubBatches(spec, this, busy::get);
             Arrays.fill(states, Feed.State.READING);
             points = new Points(positions, states, PLACES, 0, 0);
             for (int i = 0; i < PLACES; i++) {

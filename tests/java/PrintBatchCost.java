@@ -64,7 +64,7 @@ final class PrintBatchCost {
         HubBatches batches = new HubBatches(spec, (place, load, timestamp, sent) -> {
             bytes += load.bytes();
             count++;
-        });
+        }, place -> false);
         OriginBytes origin = new Origin(Specs.origin(), "eu").bytes("orders", 3, isOneHeader);
         Placement placement = Placement.of("key", PLACES, 0);
         Delivery.Counters counters = new Delivery.Counters(null, null, null);

@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.WeakHashMap;
+import java.util.function.IntPredicate;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.internals.BatchDoor;
@@ -16,7 +17,10 @@ import org.apache.kafka.common.record.CompressionType;
 
 /**
  * The batches that a task has begun, at most one for a hub partition. A batch is handed to the
- * {@link HubWriter} when it is full, and when the task says that nothing more is at hand.
+ * {@link HubWriter} when it is full, and when the task says that nothing more is at hand. Then it
+ * waits while its hub partition has as many requests under way as the producer sends at once,
+ * though not for long: handed over it would wait as well, and grow no more. So under a steady load
+ * requests have the records of a round trip, and not of one fetch each.
  *
  * <p>Full is a batch that is about to have `batch.size` bytes when it is compressed, by the
  * estimate of its topic. One that has more all the same becomes several.
@@ -50,9 +54,12 @@ final class HubBatches {
 
     /** A part of what the producer may buffer, as memory is dealt out to tasks by that. */
     private static final long GATHERED_PART = 4;
+    /** How long a batch waits at most for the answer about one before it. */
+    static final long WAIT_NANOS = 50_000_000;
 
     private final TaskSpec spec;
     private final Hub hub;
+    private final IntPredicate isBusy;
     private final BatchPacker packer;
     private final int most;
     /** When all batches together have gathered this much, none gathers more than `batch.size`. */
@@ -63,12 +70,17 @@ final class HubBatches {
     private long batches;
     private long gathered;
     private final ArrayDeque<Place> begun = new ArrayDeque<>();
+    /** Whether some of them wait for an answer, and since when the first of them does. */
+    private boolean isWaiting;
+    private long waitsFrom;
     /** Of producers that may be in use: one that was closed is not kept by its door. */
     private final Map<Producer<byte[], byte[]>, BatchDoor> doors = new WeakHashMap<>();
 
-    HubBatches(TaskSpec spec, Hub hub) {
+    /** `isBusy`: whether a batch for a hub partition would have to wait in its producer. */
+    HubBatches(TaskSpec spec, Hub hub, IntPredicate isBusy) {
         this.spec = spec;
         this.hub = hub;
+        this.isBusy = isBusy;
         packer = new BatchPacker(spec.producer);
         most = (int) HubWriter.number(spec.producer, HubWriter.BATCH, HubWriter.BATCH_BYTES);
         mostGathered = HubWriter.number(spec.producer, HubWriter.BUFFER, HubWriter.BUFFER_BYTES)
@@ -175,8 +187,32 @@ final class HubBatches {
         return isMore ? place.estimate.room() : most;
     }
 
+    /**
+     * Hands over what was begun for hub partitions that are not busy, and everything when one has
+     * been waited for long enough. Returns whether some still waits.
+     */
+    boolean flushReady(long nanos) {
+        if (isWaiting && nanos - waitsFrom >= WAIT_NANOS) {
+            flush();
+        }
+        for (int left = begun.size(); left > 0; left--) {
+            Place place = begun.remove();
+            if (isBusy.test(place.number)) {
+                begun.add(place);
+            } else {
+                hand(place);
+            }
+        }
+        if (!isWaiting) {
+            waitsFrom = nanos;
+        }
+        isWaiting = !begun.isEmpty();
+        return isWaiting;
+    }
+
     /** Hands over all that was begun. */
     void flush() {
+        isWaiting = false;
         while (!begun.isEmpty()) {
             hand(begun.remove());
         }

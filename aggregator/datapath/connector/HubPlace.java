@@ -59,6 +59,12 @@ final class HubPlace {
         return given - acknowledged.get();
     }
 
+    /** How many loads have no answer yet; more where answers were errors. */
+    long unanswered() {
+        // That nothing is under way is known of errors too, and makes the other number visible.
+        return underWay() == 0 ? 0 : number - arrivedNumber;
+    }
+
     /** Whether its next load may be handed over by this producer, which then has the place. */
     boolean mayGo(HubProducers.Way next) {
         if (way == next && known) {

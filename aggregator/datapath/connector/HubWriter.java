@@ -165,6 +165,9 @@ final class HubWriter {
     static final long BATCH_BYTES = 16_384;
     static final String BUFFER = "buffer.memory";
     static final long BUFFER_BYTES = 33_554_432;
+    private static final String UNDER_WAY = "max.in.flight.requests.per.connection";
+    /** Kafka's own. */
+    private static final long MOST_UNDER_WAY = 5;
     private static final String DELIVERY = "delivery.timeout.ms";
 
     /** Without an old record for this long, a place goes by the usual producer again. */
@@ -199,6 +202,7 @@ final class HubWriter {
     /** What came back of places that are left alone. */
     private final Queue<Sent> lost = new ConcurrentLinkedQueue<>();
     /** What is under way and not in the buffer of a producer. */
+    private final long mostUnderWay;
     private final AtomicLong besideBuffer = new AtomicLong();
     private final long buffer;
     private final long chunk;
@@ -225,6 +229,7 @@ final class HubWriter {
             places[i].waitsFrom = nowMs;
         }
         buffer = number(spec.producer, BUFFER, BUFFER_BYTES);
+        mostUnderWay = number(spec.producer, UNDER_WAY, MOST_UNDER_WAY);
         chunk = number(spec.producer, BATCH, BATCH_BYTES);
         unknownMs = (long) (STUCK_PART * number(spec.producer, DELIVERY, DELIVERY_MS));
         long request = number(spec.producer, "request.timeout.ms", 30_000);
@@ -257,6 +262,11 @@ final class HubWriter {
     /** Records that the hub answered with an error and that were sent again, as Kafka counts. */
     long retried() {
         return producers.retried();
+    }
+
+    /** Whether the producer has as many requests for a hub partition under way as it may have. */
+    boolean isBusy(int place) {
+        return places[place].unanswered() >= mostUnderWay;
     }
 
     /** Takes the time, a few times a second at least, and hands over what has waited. */

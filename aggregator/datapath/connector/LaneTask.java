@@ -25,6 +25,8 @@ import org.apache.spark.SparkEnv;
 final class LaneTask {
     /** How often positions become a report point. */
     private static final long POINT_NANOS = 500_000_000L;
+    /** A wait for records takes so long at least; no longer while batches wait for answers. */
+    private static final long LEAST_WAIT_NANOS = 1_000_000;
     /** The same while nothing comes: there is little to report. */
     private static final long IDLE_POINT_NANOS = 1_000_000_000L;
     /** After this time without a record it is idle. */
@@ -149,12 +151,11 @@ final class LaneTask {
                 }
                 continue;
             }
-            if (!feed.moreNow()) {
-                sender.flush();
-            }
+            boolean waits = !feed.moreNow() && sender.flushReady(System.nanoTime());
             untilLook = sender.isPaced() ? 0 : RECORDS_PER_LOOK;
             long left = deadlineMs - now();
             if (left <= 0) {
+                sender.flush();
                 return false;
             }
             obey(Reporter.orders(spec, orders));
@@ -165,6 +166,7 @@ final class LaneTask {
                 point(nanos);
             }
             if (ended) {
+                sender.flush();
                 sleep(Math.min(left, ENDED_SLICE_MS));
                 nextPoint = 0;
                 continue;
@@ -175,7 +177,8 @@ final class LaneTask {
                 sleep(Math.min(Math.min(left, slow), SLOW_SLICE_MS));
                 continue;
             }
-            long wait = Math.min(left * 1_000_000, Math.max(nextPoint - nanos, 1_000_000));
+            long pause = waits ? 0 : nextPoint - nanos;
+            long wait = Math.min(left * 1_000_000, Math.max(pause, LEAST_WAIT_NANOS));
             if (feed.next(wait)) {
                 came = true;
                 if (idle) {

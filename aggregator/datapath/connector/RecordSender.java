@@ -47,7 +47,7 @@ final class RecordSender {
         this.feed = feed;
         this.hub = hub;
         this.points = points;
-        batches = areBytes ? new HubBatches(spec, hub::send) : null;
+        batches = areBytes ? new HubBatches(spec, hub::send, hub::isBusy) : null;
         hub.beforeWaiting(this::flush);
         gate = new Gate(spec, this::flush);
         marks = spec.origin.marks();
@@ -104,6 +104,11 @@ final class RecordSender {
         boolean has = hasStopped;
         hasStopped = false;
         return has;
+    }
+
+    /** As {@link HubBatches#flushReady}. */
+    boolean flushReady(long nanos) {
+        return batches != null && batches.flushReady(nanos);
     }
 
     /** Hands over the batches that were begun. */
