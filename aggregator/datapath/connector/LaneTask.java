@@ -25,7 +25,7 @@ import org.apache.spark.SparkEnv;
 final class LaneTask {
     /** How often positions become a report point. */
     private static final long POINT_NANOS = 500_000_000L;
-    /** A wait for records takes so long at least; no longer while batches wait for answers. */
+    /** The shortest wait for records; the longest one while batches wait for answers. */
     private static final long LEAST_WAIT_NANOS = 1_000_000;
     /** The same while nothing comes: there is little to report. */
     private static final long IDLE_POINT_NANOS = 1_000_000_000L;
