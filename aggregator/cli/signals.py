@@ -41,33 +41,38 @@ def stop_on_signals(
     `hard` is what it then says. For the main thread only, as Python's signal handlers are.
     """
     first, asked = 0, 0.0
+    reader, writer = os.pipe()
 
     def handle(number: int, _frame: FrameType | None) -> None:
         nonlocal first, asked
         if number == first and time.monotonic() - asked < SAME_SIGNAL_SECONDS:
             # A shell, `timeout` or a container's init may deliver one signal twice.
             return
-        if stop.is_set():
-            # Nothing here may wait for a lock that the interrupted code holds.
+        # Nothing here may wait for a lock that the interrupted code holds: that of `stop`, which
+        # its `wait` takes, or that of the log in the middle of a line.
+        if first or stop.is_set():
             with suppress(OSError, ValueError):
                 os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, hard.encode())
             os._exit(EXIT_OTHER)
         first, asked = number, time.monotonic()
-        stop.set()
-        # In a thread: the interrupted code may be in the middle of writing a log line.
-        threading.Thread(
-            target=log,
-            args=("stopping", "a clean stop was asked for; a second signal ends it at once"),
-            kwargs={"signal": signal.Signals(number).name},
-            daemon=True,
-        ).start()
+        os.write(writer, bytes([number]))
 
+    def stop_once_asked() -> None:
+        with os.fdopen(reader, "rb", buffering=0) as signals:
+            # Nothing, when the block has ended.
+            if number := signals.read(1):
+                stop.set()
+                words = "a clean stop was asked for; a second signal ends it at once"
+                log("stopping", words, signal=signal.Signals(number[0]).name)
+
+    threading.Thread(target=stop_once_asked, name="signals", daemon=True).start()
     before = {number: signal.signal(number, handle) for number in SIGNALS}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        os.close(writer)
 
 
 @contextmanager

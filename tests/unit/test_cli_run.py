@@ -106,6 +106,21 @@ def test_a_signal_that_another_thread_was_given_is_handled() -> None:
         assert in_thread(work)
 
 
+def test_a_signal_in_the_midst_of_waiting_for_the_stop_does_not_hang() -> None:
+    """`wait` of an event holds its lock for a moment, which `set` takes as well."""
+    program = (
+        "import os, signal, threading; from aggregator.cli.signals import stop_on_signals\n"
+        "stop = threading.Event()\n"
+        "with stop_on_signals(stop, lambda *_, **__: None):\n"
+        "    with stop._cond:\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    print(stop.wait(60))"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=True)
+    assert done.stdout == "True\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("argument", "code"), [("--version", 0), ("--nix", 2)])
 def test_a_command_that_is_done_is_not_ended_otherwise_on_pythons_way_out(
