@@ -18,6 +18,7 @@ from aggregator.cli.command import Call, command
 from aggregator.cli.demo_view import DemoView, LineView, LiveView
 from aggregator.cli.options import duration
 from aggregator.cli.render import Report, Table, show
+from aggregator.cli.signals import SIGNALS, set_by_handlers
 from aggregator.extras.demo.demo import Demo, DemoOutcome, Options, Progress
 from aggregator.extras.demo.living import BREAKS, GROUP, GROUP_SOURCE, Living, LivingOptions
 from aggregator.extras.demo.world import World
@@ -91,18 +92,22 @@ def demo(
 @contextmanager
 def _until_signal(stop: threading.Event) -> Iterator[None]:
     """While the block runs, the first Ctrl-C or SIGTERM sets `stop`, the second breaks it off."""
+    asked = False
+    with set_by_handlers(stop) as ask:
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
+        def handle(number: int, _frame: FrameType | None) -> None:
+            nonlocal asked
+            if asked or stop.is_set():
+                raise KeyboardInterrupt
+            asked = True
+            ask(number)
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        before = {number: signal.signal(number, handle) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 def report_of(outcome: DemoOutcome, tty: bool = False) -> Report:

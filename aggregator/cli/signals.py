@@ -41,37 +41,60 @@ def stop_on_signals(
     `hard` is what it then says. For the main thread only, as Python's signal handlers are.
     """
     first, asked = 0, 0.0
+
+    def stopping(number: int) -> None:
+        words = "a clean stop was asked for; a second signal ends it at once"
+        log("stopping", words, signal=signal.Signals(number).name)
+
+    with set_by_handlers(stop, stopping) as ask:
+
+        def handle(number: int, _frame: FrameType | None) -> None:
+            nonlocal first, asked
+            if number == first and time.monotonic() - asked < SAME_SIGNAL_SECONDS:
+                # A shell, `timeout` or a container's init may deliver one signal twice.
+                return
+            if first or stop.is_set():
+                # Nothing here may wait for a lock that the interrupted code holds.
+                with suppress(OSError, ValueError):
+                    os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, hard.encode())
+                os._exit(EXIT_OTHER)
+            first, asked = number, time.monotonic()
+            ask(number)
+
+        before = {number: signal.signal(number, handle) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@contextmanager
+def set_by_handlers(
+    stop: threading.Event, then: Callable[[int], None] = lambda _: None
+) -> Iterator[Callable[[int], None]]:
+    """Yields what a signal handler calls with its number to have `stop` set, once; `then` follows.
+
+    A thread does both: the interrupted code may be in `stop.wait`, whose lock `set` waits for, or
+    in the middle of writing a log line.
+    """
     reader, writer = os.pipe()
 
-    def handle(number: int, _frame: FrameType | None) -> None:
-        nonlocal first, asked
-        if number == first and time.monotonic() - asked < SAME_SIGNAL_SECONDS:
-            # A shell, `timeout` or a container's init may deliver one signal twice.
-            return
-        # Nothing here may wait for a lock that the interrupted code holds: that of `stop`, which
-        # its `wait` takes, or that of the log in the middle of a line.
-        if first or stop.is_set():
-            with suppress(OSError, ValueError):
-                os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, hard.encode())
-            os._exit(EXIT_OTHER)
-        first, asked = number, time.monotonic()
+    def set_once_asked() -> None:
+        with os.fdopen(reader, "rb", buffering=0) as numbers:
+            # Nothing, when the block has ended.
+            if number := numbers.read(1):
+                stop.set()
+                then(number[0])
+
+    threading.Thread(target=set_once_asked, name="signals", daemon=True).start()
+
+    def ask(number: int) -> None:
         os.write(writer, bytes([number]))
 
-    def stop_once_asked() -> None:
-        with os.fdopen(reader, "rb", buffering=0) as signals:
-            # Nothing, when the block has ended.
-            if number := signals.read(1):
-                stop.set()
-                words = "a clean stop was asked for; a second signal ends it at once"
-                log("stopping", words, signal=signal.Signals(number[0]).name)
-
-    threading.Thread(target=stop_once_asked, name="signals", daemon=True).start()
-    before = {number: signal.signal(number, handle) for number in SIGNALS}
     try:
-        yield
+        yield ask
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         os.close(writer)
 
 

@@ -17,7 +17,7 @@ from aggregator.config.schema import Config
 from aggregator.datapath.connector.connector import Connector
 from aggregator.datapath.connector.driver_origins import DriverOrigins
 from aggregator.datapath.connector.event_claims import DedupConnector
-from aggregator.datapath.hub_ledger import HubSnapshot
+from aggregator.datapath.hub_ledger import Ends
 from aggregator.datapath.spark.jvm import Driver, prepare_driver, start_jvm
 from aggregator.datapath.spark.scratch import remove_left
 from aggregator.datapath.spark.session import build_session, session_conf
@@ -28,7 +28,7 @@ from aggregator.features.service import Resources
 from aggregator.features.services import Services
 from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
 from aggregator.kafka.discovery.creation import HubChanges
-from aggregator.kafka.discovery.hub_logs import StoodAt, read_snapshot
+from aggregator.kafka.discovery.hub_logs import StoodAt, read_ends
 from aggregator.kafka.discovery.poller import Lookout
 from aggregator.kafka.discovery.probes import SourcesWatch
 from aggregator.model.events import Event, EventSink
@@ -158,8 +158,8 @@ def _observer(
     connector: Connector,
     emit: EventSink,
 ) -> Observer:
-    def read_hub(topics: Mapping[str, int]) -> HubSnapshot:
-        return read_snapshot(hub, topics, in_force.config.supervision.connect_timeout)
+    def read_hub(topics: Mapping[str, int]) -> Ends:
+        return read_ends(hub, topics, in_force.config.supervision.connect_timeout)
 
     return Observer(
         table,

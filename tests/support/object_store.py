@@ -65,16 +65,21 @@ def object_store(folder: Path) -> Iterator[Store]:
         )
         yield Store(
             f"s3://{BUCKET}/state",
-            {
-                "aws_endpoint": f"http://127.0.0.1:{port}",
-                "aws_allow_http": "true",
-                "aws_region": "us-east-1",
-                "aws_access_key_id": key,
-                "aws_secret_access_key": secret,
-            },
+            options_at(port, key, secret),
         )
     finally:
         process.kill()
+
+
+def options_at(port: int, key: str, secret: str) -> dict[str, str]:
+    """`checkpoint.storage_options` of a store on this machine."""
+    return {
+        "aws_endpoint": f"http://127.0.0.1:{port}",
+        "aws_allow_http": "true",
+        "aws_region": "us-east-1",
+        "aws_access_key_id": key,
+        "aws_secret_access_key": secret,
+    }
 
 
 def listens(port: int) -> bool:

@@ -25,23 +25,14 @@ def small_store(folder: Path, conditions: str) -> Iterator[tuple[str, dict[str, 
     from aggregator.extras.embedded.ports import free_ports
     from aggregator.extras.embedded.processes import GuardedProcess
     from aggregator.extras.embedded.waiting import wait_until
-    from support.object_store import listens
+    from support.object_store import listens, options_at
 
     (port,) = free_ports(1)
     words = [sys.executable, __file__, str(port), str(folder / "data"), conditions]
     process = GuardedProcess(words, folder / "store.log")
     try:
         wait_until(lambda: listens(port), seconds=30, what=process.log_tail)
-        yield (
-            "s3://bucket/state",
-            {
-                "aws_endpoint": f"http://127.0.0.1:{port}",
-                "aws_allow_http": "true",
-                "aws_region": "us-east-1",
-                "aws_access_key_id": "key",
-                "aws_secret_access_key": "secret",
-            },
-        )
+        yield "s3://bucket/state", options_at(port, "key", "secret")
     finally:
         process.kill()
 

@@ -26,6 +26,7 @@ from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.delta import dataset, reason_of, table_uri, translated
 from support.examples import examples
 from support.hub_ends import hub_ends_for
+from support.object_store import options_at
 
 
 def commit(
@@ -517,14 +518,7 @@ def test_what_a_store_says_is_said_and_no_address(lines: list[str], said: str) -
 
 
 def test_a_store_that_cannot_be_reached_is_named_with_the_cause() -> None:
-    options = {
-        "aws_endpoint": "http://127.0.0.1:1",
-        "aws_allow_http": "true",
-        "aws_region": "any",
-        "aws_access_key_id": "user",
-        "aws_secret_access_key": "confidential",
-        "max_retries": "0",
-    }
+    options = options_at(1, "user", "confidential") | {"max_retries": "0"}
     with pytest.raises(CheckpointError) as caught:
         CheckpointTable.open("s3://bucket/state", options)
     assert "s3://bucket/state" in str(caught.value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +16,7 @@ from aggregator.cli.main import app
 from aggregator.cli.stand_in import state_folder
 from aggregator.config.load import load
 from aggregator.extras.importers.import_request import connectors_of
+from support.strangers import speaking
 
 MM2 = """
 clusters = a, b, c
@@ -125,16 +125,8 @@ def test_what_is_missing_for_an_old_command_is_told_at_once() -> None:
 
 def test_an_address_that_speaks_another_protocol_is_named() -> None:
     """As one of HTTPS does that is asked without it."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer() -> None:
-            line, _ = server.accept()
-            with line:
-                line.recv(65_536)
-                line.sendall(b"\x15\x03\x01\x00\x02\x02\x46\r\n")
-
-        threading.Thread(target=answer, daemon=True).start()
-        done = call(f"http://me:hidden@127.0.0.1:{server.getsockname()[1]}", "--hub", "h:1")
+    with speaking(b"\x15\x03\x01\x00\x02\x02\x46\r\n") as port:
+        done = call(f"http://me:hidden@127.0.0.1:{port}", "--hub", "h:1")
     assert done.exit_code == 2
     assert "is not to be had" in done.stderr
     assert "hidden" not in done.output

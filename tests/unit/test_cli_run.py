@@ -106,12 +106,19 @@ def test_a_signal_that_another_thread_was_given_is_handled() -> None:
         assert in_thread(work)
 
 
-def test_a_signal_in_the_midst_of_waiting_for_the_stop_does_not_hang() -> None:
+@pytest.mark.parametrize(
+    ("where", "until"),
+    [("signals", "stop_on_signals(stop, lambda *_, **__: None)"), ("demo", "_until_signal(stop)")],
+)
+def test_a_signal_in_the_midst_of_waiting_for_the_stop_does_not_hang(
+    where: str, until: str
+) -> None:
     """`wait` of an event holds its lock for a moment, which `set` takes as well."""
     program = (
-        "import os, signal, threading; from aggregator.cli.signals import stop_on_signals\n"
+        "import os, signal, threading\n"
+        f"from aggregator.cli.{where} import {until.partition('(')[0]}\n"
         "stop = threading.Event()\n"
-        "with stop_on_signals(stop, lambda *_, **__: None):\n"
+        f"with {until}:\n"
         "    with stop._cond:\n"
         "        os.kill(os.getpid(), signal.SIGTERM)\n"
         "    print(stop.wait(60))"

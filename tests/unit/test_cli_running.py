@@ -54,6 +54,7 @@ from aggregator.status.schema import (
     Status,
 )
 from support.serving import app_over, served
+from support.strangers import speaking
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 SETS = (
@@ -213,16 +214,8 @@ def test_nobody_answers() -> None:
 
 
 def test_what_speaks_another_protocol_is_something_else() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer() -> None:
-            line, _ = server.accept()
-            with line:
-                line.recv(65_536)
-                line.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
-
-        threading.Thread(target=answer, daemon=True).start()
-        listen = f"127.0.0.1:{server.getsockname()[1]}"
+    with speaking(b"SSH-2.0-OpenSSH_9.2\r\n") as port:
+        listen = f"127.0.0.1:{port}"
         assert running_status(config_of(listen)) == Absent(f"something else answers on {listen}")
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from aggregator.config.in_force import InForce
 from aggregator.datapath.connector.connector import Connector
-from aggregator.datapath.hub_ledger import HubSnapshot
+from aggregator.datapath.hub_ledger import Ends
 from aggregator.engine.commits import committer
 from aggregator.engine.commits.observer import KnownOf, Observer
 from aggregator.model.values import LogId, Positions, SourcePartition
@@ -53,8 +53,8 @@ class World:
         )
         self.observer.moved(Positions({SP: 5, OTHER: 15}))
 
-    def read(self, _: Mapping[str, int]) -> HubSnapshot:
-        return HubSnapshot(1, {})
+    def read(self, _: Mapping[str, int]) -> Ends:
+        return {}
 
 
 @pytest.fixture

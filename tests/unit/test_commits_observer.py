@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from aggregator.config.in_force import InForce
 from aggregator.datapath.connector.reports import Counted, LaneReport, TaskReport
-from aggregator.datapath.hub_ledger import HubSnapshot
+from aggregator.datapath.hub_ledger import Ends
 from aggregator.datapath.spark.lane import LaneQuery
 from aggregator.engine.commits import committer, observer
 from aggregator.engine.commits.observer import Observer
@@ -68,12 +68,12 @@ class Hub:
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
 
-    def read(self, topics: Mapping[str, int]) -> HubSnapshot:
+    def read(self, topics: Mapping[str, int]) -> Ends:
         if self.end is None:
             raise ClusterError("the hub does not answer")
         self.asked.append(sorted(topics))
         assert topics.items() <= {"orders": 1}.items()
-        return HubSnapshot(1, {} if self.end < 0 else {HUB0: self.end})
+        return {} if self.end < 0 else {HUB0: self.end}
 
 
 class FakeConnector:
@@ -724,9 +724,9 @@ def test_a_lane_that_starts_or_ends_asks_for_the_ends_of_its_own_hub_topics_alon
     logs = (TopicPartition("logs", 0), TopicPartition("logs", 1))
     ends, asked = {HUB0: 10, logs[0]: 20}, list[dict[str, int]]()
 
-    def read(topics: Mapping[str, int]) -> HubSnapshot:
+    def read(topics: Mapping[str, int]) -> Ends:
         asked.append(dict(topics))
-        return HubSnapshot(1, {tp: end for tp, end in ends.items() if tp.topic in topics})
+        return {tp: end for tp, end in ends.items() if tp.topic in topics}
 
     world.observer._read_hub = read
     counts = {"orders": 1, "logs": 2}

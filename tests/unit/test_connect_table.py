@@ -11,6 +11,7 @@ from aggregator.config.load import AS_WRITTEN
 from aggregator.features.connectors.connector_table import ConnectorTable, load_effective
 from aggregator.model.errors import CheckpointError
 from aggregator.store.state_store import StateStore
+from support.object_store import options_at
 
 CONFIG = {"src.kafka.bootstrap.servers": "us:1", "topic.whitelist": "orders"}
 SETS = (
@@ -91,14 +92,7 @@ def test_a_command_waits_for_a_store_that_is_away_no_longer_than_asked(
 
 def test_a_store_that_is_away_is_told() -> None:
     """Also that its client takes what bounds the wait."""
-    options = {
-        "aws_endpoint": "http://127.0.0.1:1",
-        "aws_allow_http": "true",
-        "aws_region": "any",
-        "aws_access_key_id": "user",
-        "aws_secret_access_key": "confidential",
-        "max_retries": "0",
-    }
+    options = options_at(1, "user", "confidential") | {"max_retries": "0"}
     sets = [f"checkpoint.storage_options.{name}={value}" for name, value in options.items()]
     with pytest.raises(CheckpointError, match="Connection refused"):
         load_effective(None, [*SETS, "checkpoint.path=s3://b/a", *sets], {}, briefly=True)

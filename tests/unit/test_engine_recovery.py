@@ -15,7 +15,7 @@ import pytest
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
 from aggregator.datapath.connector.connector import TailFound
-from aggregator.datapath.hub_ledger import HubSnapshot
+from aggregator.datapath.hub_ledger import Ends
 from aggregator.engine.commits.observer import Observer
 from aggregator.engine.recoverer import Recovery
 from aggregator.kafka.admin.offsets import PartitionOffsets
@@ -108,7 +108,7 @@ class World:
         hub: Any = self
         emit = self.events.append
         self.observer = Observer(
-            table, self.snapshot, connector, identity, InForce(config_of()), 3600.0, emit
+            table, self.ends, connector, identity, InForce(config_of()), 3600.0, emit
         )
         self.recovery = Recovery(connector, self.observer, hub, self.gaps, emit, threading.Event())
 
@@ -121,10 +121,8 @@ class World:
     def offsets(self, wanted: Iterable[TopicPartition], _timeout: float) -> PartitionOffsets:
         return PartitionOffsets({tp: self.logs[tp] for tp in wanted})
 
-    def snapshot(self, _: Mapping[str, int]) -> HubSnapshot:
-        return HubSnapshot(
-            time.time_ns() // 1_000_000, {tp: log.latest for tp, log in self.logs.items()}
-        )
+    def ends(self, _: Mapping[str, int]) -> Ends:
+        return {tp: log.latest for tp, log in self.logs.items()}
 
     def grows_to(self, end: int) -> None:
         self.logs[HUB0] = OffsetRange(0, end)

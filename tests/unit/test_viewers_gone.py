@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 import threading
 
 import pytest
@@ -13,9 +12,6 @@ from aggregator.api import followers, server
 from aggregator.api.followers import Followers, Message
 from aggregator.extras.embedded.waiting import wait_until
 from support.serving import served
-
-# By an option of Linux's connections.
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only on Linux")
 
 LARGE = "x" * 1_000_000
 

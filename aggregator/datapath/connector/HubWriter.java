@@ -202,9 +202,9 @@ final class HubWriter {
     /** What came back of places that are left alone. */
     private final Queue<Sent> lost = new ConcurrentLinkedQueue<>();
     /** What is under way and not in the buffer of a producer. */
-    private final long mostUnderWay;
     private final AtomicLong besideBuffer = new AtomicLong();
     private final long buffer;
+    private final long mostUnderWay;
     private final long chunk;
     private final long stuckMs;
     /** The same for a place of which nothing is known: shortly before a producer gives it up. */

@@ -28,7 +28,7 @@ MAINTENANCE_PAUSE_SECONDS = 60.0
 
 NOTHING_LOST: Mapping[SourcePartition, frozenset[str]] = MappingProxyType({})
 
-SnapshotReader = Callable[[Mapping[str, int]], HubSnapshot]
+EndsReader = Callable[[Mapping[str, int]], Ends]
 """Reads the end offsets of hub topics (topic -> partitions); ClusterError without an answer."""
 
 
@@ -43,7 +43,7 @@ class Commits:
     def __init__(
         self,
         table: CheckpointTable,
-        read_hub: SnapshotReader,
+        read_hub: EndsReader,
         identity: Identity,
         history_seconds: float,
         emit: EventSink,
@@ -281,11 +281,11 @@ class Commits:
             }
         if len(topics) == len(self._identity.hub_topics):
             self._read_at = time.monotonic()
-        read = self._read_hub(topics)
-        if cuts := plan_cuts(known, read.ends):
+        ends = self._read_hub(topics)
+        if cuts := plan_cuts(known, ends):
             self._note_cuts(cuts)
             raise ClusterError(f"hub: {words_of(cuts)}")
-        return self._tail.read(replace(read, taken_ms=MOMENTS.next()))
+        return self._tail.read(HubSnapshot(MOMENTS.next(), ends))
 
     def _note_cuts(self, cuts: Ends) -> None:
         """The hub has lost these partitions from these offsets on, or before."""

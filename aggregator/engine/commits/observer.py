@@ -14,7 +14,7 @@ from aggregator.datapath.connector.connector import Connector
 from aggregator.datapath.connector.reports import LaneReport, TaskReport
 from aggregator.datapath.hub_ledger import Ends, HubSnapshot
 from aggregator.datapath.spark.lane import LaneQuery
-from aggregator.engine.commits.committer import Commits, SnapshotReader
+from aggregator.engine.commits.committer import Commits, EndsReader
 from aggregator.engine.commits.points import Begun, Bounded, LanePoints, bounded
 from aggregator.model.errors import CheckpointConflictError, CheckpointError, ClusterError
 from aggregator.model.events import EventSink
@@ -50,7 +50,7 @@ class Observer(Commits):
     def __init__(
         self,
         table: CheckpointTable,
-        read_hub: SnapshotReader,
+        read_hub: EndsReader,
         connector: Connector,
         identity: Identity,
         in_force: InForce,

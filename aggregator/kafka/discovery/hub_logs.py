@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from aggregator.datapath.hub_ledger import HubSnapshot
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.kafka.admin.offsets import PartitionOffsets
 from aggregator.model.errors import ClusterError
@@ -67,7 +66,9 @@ def stood_at(hub: ClusterAdmin, topics: Mapping[str, int], timeout: float) -> St
         return StoodAt({}, time.monotonic())
 
 
-def read_snapshot(hub: ClusterAdmin, topics: Mapping[str, int], timeout: float) -> HubSnapshot:
+def read_ends(
+    hub: ClusterAdmin, topics: Mapping[str, int], timeout: float
+) -> Mapping[TopicPartition, int]:
     """End offsets of hub topics, given as topic -> partition count.
 
     A partition without an answer is left out: unknown, so its tail begins at its earliest offset.
@@ -75,7 +76,7 @@ def read_snapshot(hub: ClusterAdmin, topics: Mapping[str, int], timeout: float) 
     """
     ends = _reported_ends(hub, topics, timeout)
     failpoint("after-snapshot")
-    return HubSnapshot(time.time_ns() // 1_000_000, ends)
+    return ends
 
 
 def read_topic_id(hub: ClusterAdmin, topic: str, timeout: float) -> str:

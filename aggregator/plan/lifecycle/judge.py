@@ -146,14 +146,12 @@ def _settle(ctx: StepContext, start: StartPlan, sight: GapSight) -> GapPlan:
     When that fails, the partitions in question are held until the next discovery.
     """
     if ctx.state.gap_error:
-        why, known = ctx.state.gap_error, sight.known
+        why = ctx.state.gap_error
         # Also what the logs no longer show: it is undecided, or decided and not moved yet.
         recorded = [
             it.gap
             for it in ctx.state.gaps.values()
-            if not sight.is_busy(it.gap)
-            and known.positions.get(it.gap.partition) == it.gap.position
-            and (not it.resolved or it.decided_on == known.snapshots.get(it.gap.partition, -1))
+            if not sight.is_busy(it.gap) and sight.is_unmoved(it)
         ]
         gaps = (*recorded, *start.gaps)
         held = {it.partition: f"{it.reason}; that cannot be recorded: {why}" for it in gaps}

@@ -156,6 +156,14 @@ class GapSight:
         sp = gap.partition
         return sp in self.busy or (sp in self.unclean and gap.kind is not GapKind.FOREIGN_ORIGIN)
 
+    def is_unmoved(self, record: GapRecord) -> bool:
+        """Whether the position is still the gap's; once it is decided, by the same commit."""
+        sp = record.gap.partition
+        return record.gap.position == self.known.positions.get(sp) and (
+            # Another commit since may be there, too: the log was read up to it again.
+            not record.resolved or None is not record.decided_on == self.known.snapshots.get(sp)
+        )
+
 
 def plan_gaps(start: StartPlan, records: Iterable[GapRecord], sight: GapSight) -> GapPlan:
     """Decide about every gap of `start`, and about those of `records` that are still open.
@@ -293,17 +301,10 @@ class _Planning:
 
     def _is_pending(self, record: GapRecord) -> bool:
         """Whether a decision was recorded, and the position was not moved: there was a crash."""
-        sp, known = record.gap.partition, self.sight.known
         moves = (
             record.resumes_at != record.gap.position or record.gap.kind is GapKind.FOREIGN_ORIGIN
         )
-        return (
-            record.resumes_at is not None
-            and moves
-            and record.gap.position == known.positions.get(sp)
-            # Another commit since may be there, too: the log was read up to it again.
-            and None is not record.decided_on == known.snapshots.get(sp)
-        )
+        return record.resumes_at is not None and moves and self.sight.is_unmoved(record)
 
     def _is_back(self, gap: Gap) -> bool:
         """Whether the cluster and the topic are certainly those of the position again."""
