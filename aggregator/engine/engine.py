@@ -31,6 +31,7 @@ from aggregator.model.values import Part, SourcePartition
 from aggregator.plan.health.suspects import seen_of
 from aggregator.plan.lifecycle.commands import Move, Outcome, Prepare, RecordGaps
 from aggregator.plan.lifecycle.inputs import Measured, News
+from aggregator.plan.lifecycle.judge import BACKFILLED
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import State
 from aggregator.plan.lifecycle.step import step
@@ -241,8 +242,8 @@ class Engine:
         timeout = self._in_force.config.supervision.stop_timeout
         # First, so that the last commit of the live flow lies behind all that they have written.
         self.backfills.end(timeout)
-        ended = self._lanes.end_all(timeout, self._tell_ended)
-        self._tell_ended(ended)
+        ended = self._lanes.end_all(timeout, self._publish_ended)
+        self._publish_ended(ended)
         self._publisher.follow(self._progress(last=True))
         return {name: problem for name, problem in ended.items() if problem}
 
@@ -264,7 +265,7 @@ class Engine:
 
     def _until_out(self, named: Callable[[SourcePartition], bool]) -> None:
         self.turn()
-        while any(named(sp) for sp in self.state.in_lanes | self.backfills.reading):
+        while any(named(sp) for sp in self.state.in_lanes | self.backfills.writing.keys()):
             if self._stop.wait(LOOP_SECONDS):
                 raise RefusedError(["it is stopping: what was asked for holds when it starts"])
             self.turn()
@@ -369,21 +370,22 @@ class Engine:
         failed, self._look_failed = self._look_failed, False
         measured, self._news = self._news, None
         return News(
-            config,
-            datetime.now(UTC),
-            self._known.now(),
-            self._lanes.seen(),
-            self._sources.seen(),
-            frozenset(key for key in self.state.lost_keys if self._is_open(config, key)),
-            self._control.out,
-            self._leaving,
-            look,
-            () if ended is None else (ended,),
-            measured,
-            again,
-            failed,
-            turn,
-            self._control.out_parts,
+            config=config,
+            at=datetime.now(UTC),
+            known=self._known.now(),
+            lanes=self._lanes.seen(),
+            seen=self._sources.seen(),
+            open=frozenset(key for key in self.state.lost_keys if self._is_open(config, key)),
+            paused=self._control.out,
+            leaving=self._leaving,
+            look=look,
+            outcomes=() if ended is None else (ended,),
+            measured=measured,
+            again=again,
+            look_failed=failed,
+            turn=turn,
+            parts=self._control.out_parts,
+            backfilled=self.backfills.writing,
         )
 
     def _sight(self) -> BackfillSight | None:
@@ -401,9 +403,14 @@ class Engine:
         )
 
     def _why_rests(self, sp: SourcePartition) -> str:
-        """Why a partition must not be read now, in words; "" when it may."""
-        leaves = sp.cluster in self._leaving
-        return "its source restarts" if leaves else self._control.why_rests(sp)
+        """Why a backfill must not read a partition now, in words; "" when it may."""
+        if sp.cluster in self._leaving:
+            return "its source restarts"
+        partition = self.state.at(sp)
+        if partition.why == BACKFILLED or partition.stage in (Stage.UNCLEAN, Stage.RECOVERING):
+            # A recovery finds all that the hub holds, so that nothing else may write meanwhile.
+            return "the hub is read for its live flow first"
+        return self._control.why_rests(sp)
 
     def _is_open(self, config: Config, key: str) -> bool:
         return self._connector.is_open(key, lost_seconds(config))
@@ -426,7 +433,7 @@ class Engine:
             if self._measured is None or not self._measured.ends:
                 self._observer.saw(seen_of(look.observed))
 
-    def _tell_ended(self, ended: Mapping[str, str]) -> None:
+    def _publish_ended(self, ended: Mapping[str, str]) -> None:
         if ended != self.view.ended or time.monotonic() >= self._next_measure:
             self._next_measure = time.monotonic() + STATUS_SECONDS
             self._publisher.publish_ended(self.state, self._measured, ended)

@@ -179,6 +179,8 @@ class World:
         self.parts: set[Part] = set()
         self.kept = TopicsSeen()
         self.leaving: frozenset[str] = frozenset()
+        self.backfilled: dict[SourcePartition, int] = {}
+        """What a backfill may still write, and where that ends."""
         self.only = set(ROUTES)
         self.commits = self.generation = 0
         self.poisoned: set[SourcePartition] = set()
@@ -538,6 +540,7 @@ class World:
             measured=self._measured() if turn else None,
             turn=turn,
             parts=dict.fromkeys(self.parts, "it is paused"),
+            backfilled=dict(self.backfilled),
         )
 
     def _measured(self) -> Measured:

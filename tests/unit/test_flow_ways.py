@@ -13,6 +13,7 @@ import pytest
 
 from aggregator.model.values import Part
 from aggregator.plan.lifecycle import commands as c
+from aggregator.plan.lifecycle.judge import BACKFILLED
 from aggregator.plan.lifecycle.stage import TRANSITIONS, Stage, Way
 from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.positions.gaps import GapRecord, gap_id
@@ -107,6 +108,50 @@ def test_a_stuck_partition_is_recovered_and_read_beside_its_lane_which_never_end
     world.until_all(Stage.RESTING, EU1)
     world.until_all(Stage.READING)
     assert (world.lanes["union"], world.state.at(EU1).lane) == (tasks, "eu")
+
+
+def test_what_a_backfill_may_still_write_is_recovered_when_that_has_ended(ways: Ways) -> None:
+    """Or the recovery misses what is written behind its look, and it comes twice."""
+    world = running()
+    ways.clear()
+    world.backfilled = {EU0: 1}
+    world.stick(world.lanes["union"], EU0)
+    world.until(lambda: world.state.at(EU0).why == BACKFILLED)
+    for _ in range(20):
+        world.turn()
+    assert (world.state.at(EU0).stage, world.state.at(EU0).why) == (Stage.HELD, BACKFILLED)
+    assert Way.RECOVERED_FROM not in ways
+    assert world.state.at(EU1).stage is Stage.READING
+    world.backfilled = {}
+    world.until_all(Stage.READING)
+    assert ways[-3:] == [Way.RECOVERED, Way.JUDGED, Way.STARTED]
+
+
+@pytest.mark.parametrize(("behind", "stage"), [(0, Stage.READING), (1, Stage.HELD)])
+def test_only_before_the_end_of_a_backfill_does_a_partition_wait_for_it(
+    behind: int, stage: Stage
+) -> None:
+    world = running()
+    world.logs[EU0].end += 3
+    world.paused = {"eu"}
+    world.until_all(Stage.OUT, *EU)
+    world.backfilled = {EU0: world.entries[EU0].position + behind}
+    world.paused = set()
+    world.until_all(Stage.READING, EU1)
+    assert world.state.at(EU0).stage is stage
+    world.backfilled = {}
+    world.until_all(Stage.READING)
+
+
+def test_a_run_with_an_end_is_not_over_while_a_backfill_writes() -> None:
+    world = World(Random(3), until_done=True)
+    world.calm = True
+    world.until(lambda: world.state.begun)
+    world.backfilled = {EU0: 1}
+    world.until_all(Stage.DONE)
+    assert not world.state.is_over
+    world.backfilled = {}
+    world.until(lambda: world.state.is_over)
 
 
 def test_a_lane_that_ends_for_a_hub_partition_starts_without_what_that_refuses(

@@ -6,7 +6,7 @@ makes the next scan find more.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -70,12 +70,10 @@ class Backfills:
         self._all = self._table.load()
 
     @property
-    def reading(self) -> frozenset[SourcePartition]:
-        """The partitions that a lane of a backfill reads now."""
+    def writing(self) -> Mapping[SourcePartition, int]:
+        """The partitions that a lane, or its last task, may still write, and where that ends."""
         work = self._try
-        if work is None or work.query is None:
-            return frozenset()
-        return frozenset(work.query.lane.partitions)
+        return {} if work is None or not work.key else work.backfill.ends
 
     @property
     def problems(self) -> dict[str, str]:
@@ -130,7 +128,7 @@ class Backfills:
         self._table.put(ordered)
         self._all[ordered.id] = ordered
         words = f"{ordered}: {ordered.left:,} offsets to read"
-        self._tell("backfill_ordered", words, ordered)
+        self._emit_event("backfill_ordered", words, ordered)
         return ordered
 
     def cancel(self, name: str) -> Backfill:
@@ -141,7 +139,7 @@ class Backfills:
             backfill = work.backfill
             work.let_go(BackfillState.CANCELLED, "", time.monotonic() + CANCEL_SECONDS)
         cancelled = self._put(replace(backfill, state=BackfillState.CANCELLED, reason=""))
-        self._tell("backfill_cancelled", f"{cancelled} was cancelled", cancelled)
+        self._emit_event("backfill_cancelled", f"{cancelled} was cancelled", cancelled)
         return cancelled
 
     def turn(self, sight: BackfillSight | None) -> None:
@@ -166,8 +164,8 @@ class Backfills:
         work = self._try
         if work is None:
             return
-        work.cancel_scan()
         work.let_go(BackfillState.ACTIVE, "", time.monotonic() + timeout_seconds)
+        work.wait_for_scan()
         try:
             while work.query is not None:
                 self._tools.connector.poll()
@@ -175,7 +173,7 @@ class Backfills:
                 time.sleep(TICK_SECONDS)
         except AggregatorError as error:
             # The lanes of the live flow must end all the same.
-            self._tell("backfill_failed", f"{work.backfill}: {error}", work.backfill)
+            self._emit_event("backfill_failed", f"{work.backfill}: {error}", work.backfill)
         self._try = None
 
     def kill(self) -> None:
@@ -217,7 +215,11 @@ class Backfills:
         """Start the lane, when the scan has ended."""
         try:
             scanned = work.scanned()
-            if scanned is None or (sight is None and work.after is None):
+            if scanned is None:
+                if sight is not None and self._is_stale(work, sight):
+                    work.let_go(BackfillState.ACTIVE, "", time.monotonic())
+                return
+            if sight is None and work.after is None:
                 return
             if work.after is not None or (sight is not None and self._is_stale(work, sight)):
                 # Reasons against it by now are reported when it begins again.
@@ -239,9 +241,9 @@ class Backfills:
             if work.after is None:
                 self._try_again(work.backfill, str(error))
             return
-        self._put_or_tell(work.backfill)
+        self._put_or_report(work.backfill)
         words = f"{work.backfill} reads {work.backfill.left:,} offsets"
-        self._tell("backfill_started", words, work.backfill)
+        self._emit_event("backfill_started", words, work.backfill)
 
     def _follow(self, work: BackfillTry, query: LaneQuery, sight: BackfillSight | None) -> None:
         """Take the lane's report, and see whether it must end, or has ended."""
@@ -276,7 +278,7 @@ class Backfills:
             ):
                 failpoint("backfill-point")
                 work.committed = now
-                self._put_or_tell(work.backfill)
+                self._put_or_report(work.backfill)
 
     def _look_for_an_end(self, work: BackfillTry, sight: BackfillSight, now: float) -> None:
         late = now + sight.config.supervision.stop_timeout
@@ -294,9 +296,9 @@ class Backfills:
             case BackfillState.FAILED:
                 self._fail(work.backfill, work.reason)
             case BackfillState.CANCELLED:
-                self._put_or_tell(replace(work.backfill, state=BackfillState.CANCELLED))
+                self._put_or_report(replace(work.backfill, state=BackfillState.CANCELLED))
             case _:
-                self._put_or_tell(work.backfill)
+                self._put_or_report(work.backfill)
                 if work.reason:
                     self._try_again(work.backfill, work.reason)
 
@@ -313,16 +315,16 @@ class Backfills:
         return "" if same else "restarts: its topic has another route"
 
     def _done(self, backfill: Backfill) -> None:
-        done = self._put_or_tell(replace(backfill, state=BackfillState.DONE, reason=""))
+        done = self._put_or_report(replace(backfill, state=BackfillState.DONE, reason=""))
         lost = sum(part.lost for part in backfill.parts)
         words = f"{backfill} is done: {backfill.records:,} records were written"
         if lost:
             words += f", {lost:,} offsets were deleted at the source before they were read"
-        self._tell("backfill_done", words, done)
+        self._emit_event("backfill_done", words, done)
 
     def _fail(self, backfill: Backfill, reason: str) -> None:
-        failed = self._put_or_tell(replace(backfill, state=BackfillState.FAILED, reason=reason))
-        self._tell("backfill_failed", f"{backfill} has failed: {reason}", failed)
+        failed = self._put_or_report(replace(backfill, state=BackfillState.FAILED, reason=reason))
+        self._emit_event("backfill_failed", f"{backfill} has failed: {reason}", failed)
 
     def _try_again(self, backfill: Backfill, reason: str) -> None:
         before = self._rests.get(backfill.id)
@@ -334,15 +336,15 @@ class Backfills:
         self._rests[backfill.id] = rest
         self._all[backfill.id] = backfill
         words = f"{backfill}: next try in {delay:.0f} s: {reason}"
-        self._tell("backfill_failed", words, backfill)
+        self._emit_event("backfill_failed", words, backfill)
 
-    def _put_or_tell(self, backfill: Backfill) -> Backfill:
+    def _put_or_report(self, backfill: Backfill) -> Backfill:
         """Store the state of a backfill; a failed write is made up by the next change."""
         try:
             return self._put(backfill)
         except CheckpointError as error:
             self._all[backfill.id] = backfill
-            self._tell("checkpoint_error", f"{backfill} is not noted: {error}", backfill)
+            self._emit_event("checkpoint_error", f"{backfill} is not noted: {error}", backfill)
             return backfill
 
     def _put(self, backfill: Backfill) -> Backfill:
@@ -351,7 +353,7 @@ class Backfills:
         self._all[backfill.id] = backfill
         return backfill
 
-    def _tell(self, kind: str, words: str, backfill: Backfill) -> None:
+    def _emit_event(self, kind: str, words: str, backfill: Backfill) -> None:
         fields: dict[str, str | int] = {"backfill": backfill.id, "source": backfill.cluster}
         self._emit(Event(kind, words, fields))
 

@@ -126,7 +126,8 @@ class News:
     `paused` and `leaving` are sources (alias -> why) that must not run, `parts` topics and
     partitions (-> why) of others. `open` are the keys of lanes that failed and have a task that may
     still send. `measured` is None where nothing was measured since the last step. `again`:
-    discovery was requested. `look_failed`: the last discovery failed.
+    discovery was requested. `look_failed`: the last discovery failed. `backfilled` are partitions
+    of which a backfill may still write records, and the offset where it ends.
     """
 
     config: Config
@@ -144,6 +145,7 @@ class News:
     look_failed: bool = False
     turn: bool = True
     parts: Mapping[Part, str] = field(default_factory=dict)
+    backfilled: Mapping[SourcePartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

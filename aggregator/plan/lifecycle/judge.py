@@ -21,6 +21,7 @@ from aggregator.plan.positions.start import (
 from aggregator.plan.snapshot import Look, is_selected
 
 CREATING = "its hub topic is being created"
+BACKFILLED = "a backfill writes what it may have to skip, and ends first"
 LOOKS_ALLOWED = 3
 """How often discovery repeats at once for offsets that could not be read."""
 
@@ -167,11 +168,11 @@ def _settle(ctx: StepContext, start: StartPlan, sight: GapSight) -> GapPlan:
         for record in ctx.state.gaps.values()
         if not record.resolved and record.gap.partition in plan.quarantined
     ]
-    tell_gaps(ctx, unsettled)
+    emit_gaps(ctx, unsettled)
     return plan
 
 
-def tell_gaps(ctx: StepContext, records: Collection[GapRecord]) -> None:
+def emit_gaps(ctx: StepContext, records: Collection[GapRecord]) -> None:
     """Emit an event for each gap, once when found and once when decided."""
     for record in records:
         news = (record.id, str(record.decision), record.resolved)
@@ -242,6 +243,7 @@ class _Stages:
             return Stage.QUARANTINED, gaps.quarantined[sp]
         # With another log it is not known yet what the hub holds of the old one.
         unclean = sp in self.unclean and (sp in gaps.positions or sp in self.other)
+        end = self.ctx.news.backfilled.get(sp, 0)
         # Before anything runs the hub is read in any case: what is paused is searched for as well.
         looked_for = unclean and not self.ctx.state.begun and sp not in gaps.moves
         if sp in self.out and not looked_for:
@@ -250,6 +252,8 @@ class _Stages:
             return Stage.HELD, f"it continues at {gaps.moves[sp]} when that is committed"
         if sp in self.creating:
             return Stage.HELD, CREATING
+        if end and (unclean or gaps.positions.get(sp, end) < end):
+            return Stage.HELD, BACKFILLED
         if unclean:
             return Stage.UNCLEAN, ""
         if sp in gaps.held:
@@ -275,6 +279,9 @@ def _hole(ctx: StepContext, look: Look, sp: SourcePartition, partition: Partitio
         return None
     at, log = known.positions.get(sp), look.observed.offsets.get(sp)
     if (hole.position, hole.snapshot) != (at, known.snapshots.get(sp)):
+        return None
+    if hole.position < ctx.news.backfilled.get(sp, 0):
+        # The hub may hold more by now than the recovery found.
         return None
     same = is_same_log(sp, known, look.observed)
     return None if same and log is not None and log.earliest > hole.position else hole

@@ -31,7 +31,7 @@ from aggregator.plan.lifecycle.failures import (
 )
 from aggregator.plan.lifecycle.health import meet_sources
 from aggregator.plan.lifecycle.inputs import HubLogs, Ready
-from aggregator.plan.lifecycle.judge import tell_gaps
+from aggregator.plan.lifecycle.judge import emit_gaps
 from aggregator.plan.lifecycle.reports import give_back
 from aggregator.plan.lifecycle.stage import Stage, Way
 from aggregator.plan.lifecycle.state import LaneOver
@@ -52,7 +52,7 @@ def take(ctx: StepContext, outcome: Outcome) -> None:
             elif not outcome.dropped:
                 gaps = {**ctx.state.gaps, **{it.id: it for it in records}}
                 ctx.update(gaps=gaps, gap_error_reported="")
-                tell_gaps(ctx, records)
+                emit_gaps(ctx, records)
         case Move():
             _take_move(ctx, outcome.command, outcome)
         case Remember(topics):

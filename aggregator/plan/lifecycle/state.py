@@ -147,7 +147,7 @@ class State:
     such error that was emitted. `refused_plan` is why a later plan was refused. `hub_logs` is what
     the hub held at the start, None before it has answered; `doubted`: it was decided from that what
     to trust of the checkpoint. `topics` are those of the sources, `kept` those that a restart will
-    know of.
+    know of. `backfilled` are partitions that a backfill may still write, and where it ends.
     """
 
     config: Config
@@ -173,6 +173,7 @@ class State:
     gaps: Mapping[str, GapRecord] = field(default_factory=dict)
     gap_error: str = ""
     gap_error_reported: str = ""
+    backfilled: Mapping[SourcePartition, int] = field(default_factory=dict)
     reported: frozenset[tuple[str, str, bool]] = frozenset()
     failures: Mapping[str, Failures] = field(default_factory=dict)
     alone: frozenset[str] = frozenset()
@@ -233,4 +234,5 @@ class State:
     def is_over(self) -> bool:
         """Whether a run with an end has nothing more to do."""
         going = {*Stage} - {Stage.OUT, Stage.HELD, Stage.QUARANTINED, Stage.DONE}
-        return self.asked_at is None and not self.recovering and not self.of(*going)
+        waits = self.asked_at is not None or self.recovering or self.backfilled
+        return not (waits or self.of(*going))

@@ -81,6 +81,9 @@ def _take_orders(ctx: StepContext) -> None:
         ctx.dirty = True
         ctx.emit("reloaded", "the config was read again, and is in force")
         ctx.request_discovery()
+    if state.backfilled != news.backfilled:
+        ctx.update(backfilled=news.backfilled)
+        ctx.dirty = True
     if news.again:
         ctx.request_discovery()
     if news.look_failed:
