@@ -98,6 +98,7 @@ class Recovery:
         self._emit = emit
         self._stop = stop
         self._stood = stood
+        self._cancellation = connector.cancellation()
         self._thread: threading.Thread | None = None
         self._outcome: Outcome | None = None
 
@@ -127,9 +128,9 @@ class Recovery:
         return True
 
     def cancel(self) -> None:
-        """End a running one; the next start does it again."""
+        """End a running one for good; the next start of the instance does it again."""
+        self._cancellation.cancel()
         if self._thread is not None:
-            self._connector.cancel_tail()
             self._thread.join(CANCEL_SECONDS)
 
     def _run(self, command: Recover, config: Config) -> None:
@@ -204,7 +205,15 @@ class Recovery:
             raise UnreadError(tail_found.unread)
         failpoint("after-scan")
         routes = look.plan.routes
-        judged = compare_origins(self._connector, config, tail_found, begin, routes, logs.keys())
+        judged = compare_origins(
+            connector=self._connector,
+            config=config,
+            found=tail_found,
+            starts=begin,
+            routes=routes,
+            partitions=logs.keys(),
+            cancellation=self._cancellation,
+        )
         found = {sp: skip for sp, skip in tail_found.parts.items() if sp not in judged.partitions}
         ranges = {sp: skip.ranges for sp, skip in found.items()}
         positions = recovered_positions(tail.positions, ranges, logs)
@@ -334,7 +343,7 @@ class Recovery:
         compacted = [
             name for name, topic in plan.hub_topics.items() if "compact" in topic.cleanup_policy
         ]
-        return self._connector.read_tail(tail, reader, compacted)
+        return self._connector.read_tail(tail, reader, compacted, self._cancellation)
 
     def _record(self, gaps: tuple[Gap, ...]) -> tuple[GapRecord, ...]:
         """Record what was found; returns what is new, or was settled once and is there again."""

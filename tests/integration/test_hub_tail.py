@@ -46,10 +46,17 @@ class World:
         logs = {TopicPartition(self.topic, it): OffsetRange(0, end) for it, end in ends.items()}
         return plan_tail(Positions(dict.fromkeys(self.parts, at)), {}, logs, own or {})
 
-    def read(self, spark: SparkSession, tail: TailPlan, compacted: bool = False) -> TailFound:
+    def read(
+        self, spark: SparkSession, tail: TailPlan, compacted: bool = False, cancelled: bool = False
+    ) -> TailFound:
         """What the tail holds."""
+        connector = Connector(spark)
         settings = {"bootstrap.servers": self.hub.bootstrap_servers, "group.id": "tail"}
-        return Connector(spark).read_tail(tail, settings, [self.topic] if compacted else [])
+        cancellation = connector.cancellation()
+        if cancelled:
+            cancellation.cancel()
+        topics = [self.topic] if compacted else []
+        return connector.read_tail(tail, settings, topics, cancellation)
 
     def positions(self, tail: TailPlan, found: TailFound) -> Positions:
         """Where the source stands by that."""
@@ -126,3 +133,10 @@ def test_a_hub_that_refuses_is_an_error_of_the_hub(world: World, spark: SparkSes
     beyond = {tp: OffsetRange(log.latest + 5, log.latest + 9) for tp, log in tail.ranges.items()}
     with pytest.raises(ClusterError, match=r"hub: its tail cannot be read: .*OffsetOutOfRange"):
         world.read(spark, TailPlan(tail.positions, beyond))
+
+
+def test_a_read_that_is_cancelled_ends(world: World, spark: SparkSession) -> None:
+    world.deliver(*world.records[:10])
+    with pytest.raises(ClusterError, match=r"hub: its tail cannot be read: .*Cancellation"):
+        world.read(spark, world.tail(), cancelled=True)
+    assert world.read(spark, world.tail(at=0)).found == 10

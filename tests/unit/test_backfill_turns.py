@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from aggregator.features.backfill.backfill_table import BackfillTable
 from aggregator.features.backfill.lane import BackfillSight, BackfillTry, Tools, limit_of
 from aggregator.features.backfill.ranges import Backfill, BackfillPart, BackfillState
 from aggregator.features.backfill.runner import Backfills
-from aggregator.model.errors import RefusedError
+from aggregator.model.errors import ClusterError, RefusedError
 from aggregator.model.events import Event
 from aggregator.model.values import OffsetRange, Positions, Route
 from aggregator.plan.lanes.rate_limits import Limit
@@ -25,6 +26,7 @@ from aggregator.plan.positions.start import Observed
 from aggregator.plan.snapshot import Look
 from aggregator.store.state_store import StateStore
 from support.backfills import LOG, SP, backfill
+from support.reading import wait_for
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:1",
@@ -153,6 +155,44 @@ def test_what_is_cancelled_before_its_turn_is_never_read(world: World) -> None:
         world.restarted().cancel("b1")
     world.backfills.turn(world.sight())
     assert (world.begun, world.backfills.is_busy) == ([], False)
+
+
+@pytest.mark.parametrize("why", ["cancelled", "paused"])
+def test_a_scan_of_what_is_cancelled_or_must_rest_holds_no_other_up(
+    why: str, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may read a hub topic for hours."""
+
+    def cancellation() -> SimpleNamespace:
+        flag = threading.Event()
+        return SimpleNamespace(cancel=flag.set, wait=flag.wait)
+
+    def read(work: Any, _: BackfillSight) -> None:
+        assert work._cancellation.wait(30)
+        raise ClusterError("hub: its tail cannot be read: cancelled")
+
+    def other_begins() -> bool:
+        world.backfills.turn(rests)
+        return world.doing()[1][1] == "asks the hub what it holds"
+
+    connector = SimpleNamespace(cancellation=cancellation)
+    tools = SimpleNamespace(connector=connector, emit=world.told.append)
+    monkeypatch.setattr(world.backfills, "_tools", tools)
+    monkeypatch.setattr(BackfillTry, "_read", read)
+    monkeypatch.setattr(backfills_run, "BackfillTry", BackfillTry)
+    other = SP._replace(partition=1)
+    world.backfills.order(backfill())
+    world.backfills.order(backfill(parts=(BackfillPart(other, 0, 9, 0),)))
+    sight = world.sight(live=Positions({SP: 100, other: 9}))
+    world.backfills.turn(sight)
+    if why == "cancelled":
+        world.backfills.cancel("b1")
+    rests = replace(sight, rests=lambda sp: "paused" if sp == SP and why == "paused" else "")
+    wait_for(other_begins, "the other one begins")
+    assert str(world.table.load()["b1"].state) == ("CANCELLED" if why == "cancelled" else "ACTIVE")
+    assert not [it for it in world.told if it.kind == "backfill_failed"]
+    world.backfills.end(1.0)
+    assert world.backfills._try is None
 
 
 def test_a_backfill_is_never_faster_than_its_source_may_be_read() -> None:

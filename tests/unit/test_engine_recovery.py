@@ -14,7 +14,7 @@ import pytest
 
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
-from aggregator.datapath.connector.connector import TailFound
+from aggregator.datapath.connector.connector import Cancellation, TailFound
 from aggregator.datapath.hub_ledger import Ends
 from aggregator.engine.commits.observer import Observer
 from aggregator.engine.recoverer import Recovery
@@ -102,7 +102,7 @@ class World:
                 tp: self.starts[tp] for tp in offsets if tp in self.starts
             },
             read_samples=self.read_samples,
-            cancel_tail=self.cancelled.set,
+            cancellation=lambda: SimpleNamespace(cancel=self.cancelled.set),
         )
         connector: Any = self.connector
         hub: Any = self
@@ -139,7 +139,11 @@ class World:
         return {tp: self.unseen.get(tp, self.logs[tp].latest) for tp in partitions}
 
     def read_tail(
-        self, tail: TailPlan, consumer: Mapping[str, str], compacted: list[str]
+        self,
+        tail: TailPlan,
+        consumer: Mapping[str, str],
+        compacted: list[str],
+        _cancellation: Cancellation,
     ) -> TailFound:
         self.asked.append((tail, consumer, compacted))
         if self.failure is not None:
@@ -153,9 +157,8 @@ class World:
     def read_samples(
         self,
         wanted: Mapping[SourcePartition, Sequence[int]],
-        _enough: int,
         consumers: Mapping[str, Mapping[str, str]],
-        *_within: float,
+        **_within: object,
     ) -> SampleAnswers:
         self.wanted.append(wanted)
         assert consumers["eu"]["bootstrap.servers"] == "127.0.0.1:10"

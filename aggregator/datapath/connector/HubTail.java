@@ -17,12 +17,13 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
 
 /**
  * Reads the hub's tail and returns which origins it holds at or beyond given positions: a bit for
- * each offset, so that whole topics fit. Called from Python, on the driver; one at a time.
+ * each offset, so that whole topics fit. Called from Python, on the driver.
  */
 public final class HubTail {
     /** Of one source partition: what is known of it, and what was found. */
@@ -34,8 +35,6 @@ public final class HubTail {
         final Map<TopicPartition, Map<String, Long>> later = new HashMap<>();
         final Samples samples = new Samples();
     }
-
-    private static volatile boolean cancelled;
 
     private final Map<String, String> consumer;
     private final OriginReader reader;
@@ -67,9 +66,9 @@ public final class HubTail {
      * says. Answers {"read": n, "found": n, "partitions": [[cluster, topic, partition, [[from, to],
      * ...], [[hub topic, hub partition, [[key, offset], ...]], ...], samples], ...], "unread":
      * {topic: reason, ...}}, the samples as {@link Samples#addTo} has them. Throws what a consumer
-     * throws, and CancellationException.
+     * throws, and CancellationException once {@code cancelled} is set.
      */
-    public static String read(String spec) throws Exception {
+    public static String read(String spec, AtomicBoolean cancelled) throws Exception {
         JsonNode json = Json.parse(spec);
         HubTail tail = new HubTail(json);
         List<Map<TopicPartition, long[]>> hands = new ArrayList<>();
@@ -82,7 +81,6 @@ public final class HubTail {
             long[] bounds = {range.get(2).asLong(), range.get(3).asLong()};
             hands.get(next++ % threads).put(tp(range), bounds);
         }
-        cancelled = false;
         ExecutorService pool = Executors.newFixedThreadPool(threads);
         try {
             List<Callable<Long>> jobs = new ArrayList<>();
@@ -94,8 +92,7 @@ public final class HubTail {
                             ()
                                 -> HubReader.consumer(tail.consumer),
                             hand,
-                            ()
-                                -> cancelled,
+                            cancelled::get,
                             tail::take,
                             tail.unread,
                             tail.origins)));
@@ -109,11 +106,6 @@ public final class HubTail {
         } finally {
             pool.shutdownNow();
         }
-    }
-
-    /** Ends a `read` that is under way. */
-    public static void cancel() {
-        cancelled = true;
     }
 
     private void take(TopicPartition tp, ConsumerRecord<byte[], byte[]> record) {

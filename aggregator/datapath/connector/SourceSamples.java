@@ -25,8 +25,6 @@ import org.apache.kafka.common.TopicPartition;
  * them. Called from Python, on the driver.
  */
 public final class SourceSamples {
-    private static volatile boolean cancelled;
-
     private SourceSamples() {}
 
     /**
@@ -36,11 +34,10 @@ public final class SourceSamples {
      * [[topic, partition, offset, timestamp, content], ...], "ends": [[topic, partition, end],
      * ...], "silent": [[topic, partition, why], ...]}. A source to which
      * no consumer is open within open_ms is silent, and one that is not through within limit_ms.
-     * Throws CancellationException.
+     * Throws CancellationException once {@code cancelled} is set.
      */
-    public static String read(String spec) throws InterruptedException {
+    public static String read(String spec, AtomicBoolean cancelled) throws InterruptedException {
         JsonNode json = Json.parse(spec);
-        cancelled = false;
         // A login may hang for ever: such a thread is left behind.
         ExecutorService pool = Executors.newCachedThreadPool(job -> {
             Thread thread = new Thread(job, "source-samples");
@@ -57,13 +54,13 @@ public final class SourceSamples {
             for (JsonNode source : json.get("sources")) {
                 AtomicBoolean isOpen = new AtomicBoolean();
                 opened.add(isOpen);
-                jobs.add(pool.submit(() -> readOne(json, source, isOpen)));
+                jobs.add(pool.submit(() -> readOne(json, source, isOpen, cancelled)));
             }
             ArrayNode answers = JsonNodeFactory.instance.arrayNode();
             for (int i = 0; i < jobs.size(); i++) {
                 AtomicBoolean isOpen = opened.get(i);
-                answers.add(answer(
-                    jobs.get(i), json.get("sources").get(i), () -> until[isOpen.get() ? 1 : 0]));
+                LongSupplier limit = () -> until[isOpen.get() ? 1 : 0];
+                answers.add(answer(jobs.get(i), json.get("sources").get(i), limit, cancelled));
             }
             return answers.toString();
         } finally {
@@ -71,12 +68,8 @@ public final class SourceSamples {
         }
     }
 
-    /** Ends a `read` that is under way. */
-    public static void cancel() {
-        cancelled = true;
-    }
-
-    private static ObjectNode readOne(JsonNode json, JsonNode source, AtomicBoolean isOpen) {
+    private static ObjectNode readOne(
+        JsonNode json, JsonNode source, AtomicBoolean isOpen, AtomicBoolean cancelled) {
         Map<String, String> settings = Json.texts(source.get("consumer"));
         Map<TopicPartition, List<Long>> wanted = new HashMap<>();
         for (JsonNode each : source.get("wanted")) {
@@ -85,7 +78,7 @@ public final class SourceSamples {
             wanted.put(new TopicPartition(each.get(0).asText(), each.get(1).asInt()), offsets);
         }
         SampleReader reader = new SampleReader(
-            wanted, json.get("enough").asInt(), json.get("silence_ms").asLong(), () -> cancelled);
+            wanted, json.get("enough").asInt(), json.get("silence_ms").asLong(), cancelled::get);
         reader.read(() -> {
             KafkaConsumer<byte[], byte[]> consumer = HubReader.consumer(settings);
             isOpen.set(true);
@@ -104,7 +97,8 @@ public final class SourceSamples {
         return answer;
     }
 
-    private static ObjectNode answer(Future<ObjectNode> job, JsonNode source, LongSupplier until)
+    private static ObjectNode answer(
+        Future<ObjectNode> job, JsonNode source, LongSupplier until, AtomicBoolean cancelled)
         throws InterruptedException {
         String why;
         try {
@@ -112,7 +106,7 @@ public final class SourceSamples {
                 try {
                     return job.get(100, TimeUnit.MILLISECONDS);
                 } catch (TimeoutException notYet) {
-                    if (cancelled) {
+                    if (cancelled.get()) {
                         throw new CancellationException("stopped while sources were read");
                     }
                     if (System.nanoTime() > until.getAsLong()) {

@@ -89,12 +89,29 @@ class TailFound:
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
+class Cancellation:
+    """Ends the reads that were given it, from another thread, and those that begin later."""
+
+    def __init__(self, flag: Any) -> None:
+        self._flag = flag
+
+    @property
+    def flag(self) -> Any:
+        """The AtomicBoolean that Java looks at."""
+        return self._flag
+
+    def cancel(self) -> None:
+        """End them: each raises ClusterError."""
+        self._flag.set(True)
+
+
 class Connector:
     """The one way to the connector's Java. May be used from any thread."""
 
     def __init__(self, spark: SparkSession) -> None:
         # Any, because py4j finds Java classes by their names as attributes.
         jvm: Any = spark._jvm
+        self._jvm = jvm
         # Each once: to find a class by its name is several calls of its own.
         self._lanes = jvm.aggregator.connector.Lanes
         self._tail = jvm.aggregator.connector.HubTail
@@ -235,6 +252,7 @@ class Connector:
         tail: TailPlan,
         consumer: Mapping[str, str],
         compacted: Collection[str],
+        cancellation: Cancellation,
     ) -> TailFound:
         """Which origins a hub tail holds; `consumer` are the hub's settings for a Java consumer.
 
@@ -251,7 +269,11 @@ class Connector:
                 for sp, at in tail.positions.items()
             ],
         }
-        answer = ask_java(self._tail.read, spec, "hub: its tail cannot be read")
+        answer = ask_java(
+            lambda asked: self._tail.read(asked, cancellation.flag),
+            spec,
+            "hub: its tail cannot be read",
+        )
         return TailFound(
             answer["read"],
             answer["found"],
@@ -267,6 +289,7 @@ class Connector:
         consumers: Mapping[str, Mapping[str, str]],
         silence: float,
         opening: float,
+        cancellation: Cancellation,
     ) -> SampleAnswers:
         """What the sources hold at these offsets, until there is `enough` of each partition.
 
@@ -292,7 +315,11 @@ class Connector:
                 for alias in aliases
             ],
         }
-        answers = ask_java(self._samples.read, spec, "samples of the sources cannot be read")
+        answers = ask_java(
+            lambda asked: self._samples.read(asked, cancellation.flag),
+            spec,
+            "samples of the sources cannot be read",
+        )
         return _sample_answers(aliases, answers)
 
     def log_ends(
@@ -334,10 +361,9 @@ class Connector:
         answer = ask_java(ask, spec, "hub: its logs' ends are not all known")
         return {TopicPartition(topic, partition): at for topic, partition, at in answer}
 
-    def cancel_tail(self) -> None:
-        """End a `read_tail` or `read_samples` of another thread."""
-        self._tail.cancel()
-        self._samples.cancel()
+    def cancellation(self) -> Cancellation:
+        """A means to end `read_tail` and `read_samples` from another thread."""
+        return Cancellation(self._jvm.java.util.concurrent.atomic.AtomicBoolean())
 
 
 def ask_java(ask: Callable[[str], object], spec: Mapping[str, Any], failed: str) -> Any:

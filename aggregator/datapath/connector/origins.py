@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
-from aggregator.datapath.connector.connector import Connector, TailFound
+from aggregator.datapath.connector.connector import Cancellation, Connector, TailFound
 from aggregator.model.values import Positions, Route, SourcePartition
 from aggregator.plan.positions.origins import Judged, judge_origins, plan_samples
 
@@ -16,6 +16,7 @@ def compare_origins(
     starts: Positions,
     routes: Sequence[Route],
     partitions: Collection[SourcePartition],
+    cancellation: Cancellation,
 ) -> Judged:
     """Of these partitions, which ones the hub holds records of that are not theirs.
 
@@ -32,6 +33,11 @@ def compare_origins(
     }
     within = config.supervision
     sampled = connector.read_samples(
-        wanted, enough, consumers, within.deadline, within.connect_timeout
+        wanted=wanted,
+        enough=enough,
+        consumers=consumers,
+        silence=within.deadline,
+        opening=within.connect_timeout,
+        cancellation=cancellation,
     )
     return judge_origins(samples, sampled, starts, routes)

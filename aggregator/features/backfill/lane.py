@@ -103,6 +103,7 @@ class BackfillTry:
         self._scanned: Scanned | None = None
         self._error: Exception | None = None
         self._cancelled = threading.Event()
+        self._cancellation = tools.connector.cancellation()
         self._thread = threading.Thread(
             target=self._scan, args=(sight,), name=f"backfill-{backfill.id}", daemon=True
         )
@@ -116,12 +117,9 @@ class BackfillTry:
             raise self._error
         return self._scanned
 
-    def cancel_scan(self) -> None:
-        """End a running scan."""
-        self._cancelled.set()
-        if self._thread.is_alive():
-            self._tools.connector.cancel_tail()
-            self._thread.join(CANCEL_SECONDS)
+    def wait_for_scan(self) -> None:
+        """Wait until a scan has ended that was let go."""
+        self._thread.join(CANCEL_SECONDS)
 
     def start(self, scanned: Scanned, sight: BackfillSight) -> None:
         """Start the lane where the scan left off; raises what Spark says against it."""
@@ -166,11 +164,14 @@ class BackfillTry:
         self.backfill = replace(moved, records=self._records + report.records)
 
     def let_go(self, after: BackfillState, reason: str, ends_by: float) -> None:
-        """Let the lane end; what becomes of the backfill then is said the first time."""
+        """Let the scan or the lane end; what becomes of the backfill is said the first time."""
         if self.after is None:
             self.after, self.reason, self.ends_by = after, reason, ends_by
             if self.query is not None:
                 self.query.end()
+            else:
+                self._cancelled.set()
+                self._cancellation.cancel()
 
     def close(self) -> None:
         """Stop the query; AggregatorError when it keeps running."""
@@ -215,7 +216,7 @@ class BackfillTry:
         tail = plan_tail(backfill.positions, bound, hub_logs)
         found = {}
         if tail.ranges:
-            tail_found = self._tools.connector.read_tail(tail, hub, ())
+            tail_found = self._tools.connector.read_tail(tail, hub, (), self._cancellation)
             for topic, why in tail_found.unread.items():
                 raise ClusterError(f"hub: {topic}: {why}")
             if foreign := self._why_foreign(tail_found, sight):
@@ -228,7 +229,13 @@ class BackfillTry:
         """What was found that is of another log, in words; ClusterError when that is unknown."""
         starts, logs = self.backfill.positions, sight.look.observed.offsets.keys()
         judged = compare_origins(
-            self._tools.connector, sight.config, tail_found, starts, self.routes, logs
+            connector=self._tools.connector,
+            config=sight.config,
+            found=tail_found,
+            starts=starts,
+            routes=self.routes,
+            partitions=logs,
+            cancellation=self._cancellation,
         )
         for sp, why in judged.silent.items():
             raise ClusterError(f"whether the hub holds records of {sp} is not known: {why}")
