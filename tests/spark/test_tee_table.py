@@ -10,6 +10,7 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
 from itertools import count
@@ -24,18 +25,21 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from aggregator.config.tee import TeeConfig
 from aggregator.features.delta_sink.hub_topics_now import TopicNow
 from aggregator.features.delta_sink.land_batch import Attempt, HubReader, TableKnown, land
 from aggregator.features.delta_sink.landed_commits import (
     KEY,
     TableCommit,
     Unclear,
+    from_history,
     number_of,
     to_metadata,
 )
 from aggregator.features.delta_sink.landing_rows import with_landing_columns
 from aggregator.features.delta_sink.landing_table import LandingTable
 from aggregator.features.delta_sink.next_batch import Batch, Landed, plan_batch
+from aggregator.features.delta_sink.table_maintenance import care
 from aggregator.model.values import OffsetRange, TopicPartition
 from support.people import session_of_people
 from support.turns import turns
@@ -415,3 +419,32 @@ def test_a_table_whose_history_says_nothing_waits_until_somebody_does(
     by_hand(frame.withColumn("more", F.lit(1)), other.uri)
     other.land()
     other.end()
+
+
+def test_a_table_that_is_quiet_for_long_still_says_what_has_landed_when_its_days_are_deleted(
+    spark: SparkSession, folders: Iterator[Path]
+) -> None:
+    """By `aggregator maintain` each night; Delta's log keeps a day, and its last 100 commits."""
+    world = World(spark, next(folders), 0)
+    world.write()
+    world.land()
+    table = world.tees[0].table
+    before = table.landed()
+    assert isinstance(before, Landed)
+    config = TeeConfig(path=str(world.path), keep=86_400.0)
+    care(spark, config, TOPIC, alone=True)
+    (delete,) = [it for it in table.commits(table.name) if it.operation == "DELETE"]
+    said = from_history([delete], {}, all_there=False)
+    assert said == replace(before, version=delete.version)
+    # And the next batch begins there, also for one that begins without knowing anything.
+    world.write()
+    fresh = Tee(spark, world.path, world.hub.now())
+    done = fresh.land(1_000)
+    assert done.committed
+    assert done.known is not None
+    ends = {at: log.latest for at, log in world.hub.logs.items()}
+    assert dict(done.known.landed.positions) == ends
+    rows = spark.read.format("delta").load(world.uri)
+    found = [bytes(it["value"]).decode().split("/") for it in rows.collect()]
+    assert len(found) == done.records
+    assert all(int(offset) >= before.positions[int(at)] for _, at, offset in found)

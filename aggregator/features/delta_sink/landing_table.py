@@ -29,6 +29,8 @@ from aggregator.store.delta import local_path, table_at
 
 LAST_VERSION = "spark.databricks.delta.lastCommitVersionInSession"
 """Delta sets it in the session after each of its commits."""
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+"""What Delta writes into each commit of a session."""
 SNAPSHOT_PARTITIONS = "spark.databricks.delta.snapshotPartitions"
 """Delta reads its log again after each commit, by default in fifty tasks."""
 ALL_DIFFERENT = ("value", "offset", "timestamp", "origin_offset", "origin_timestamp")
@@ -109,6 +111,17 @@ class LandingTable:
             f"rows: ALTER TABLE {self.name} SET TBLPROPERTIES ('{PROPERTY}' = "
             f"'{json.dumps(ends)}'))"
         )
+
+    def restated(self) -> str | None:
+        """Metadata for a commit that adds no records, so that this one says what has landed.
+
+        Only for a writer that holds the folder: what others land meanwhile is not in it. None where
+        the history does not say it, or says it as an earlier release did.
+        """
+        said = self.landed()
+        if not isinstance(said, Landed) or said.version == NONE or not said.whole:
+            return None
+        return to_metadata(Batch({}, said, follows=said.version))
 
     def _said(self, name: str, most: int | None = None) -> Landed | Unclear | None:
         """What the history of a table says, up to a version of it; by its name in SQL."""

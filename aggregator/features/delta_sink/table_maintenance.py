@@ -9,7 +9,11 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.tee import TeeConfig
 from aggregator.features.delta_sink.landing_rows import DAY
-from aggregator.features.delta_sink.landing_table import SNAPSHOT_PARTITIONS
+from aggregator.features.delta_sink.landing_table import (
+    SNAPSHOT_PARTITIONS,
+    USER_METADATA,
+    LandingTable,
+)
 from aggregator.store.delta import table_at
 
 CARE = {
@@ -35,8 +39,14 @@ class Cared:
     seconds: float
 
 
-def care(spark: SparkSession, config: TeeConfig, topic: str) -> Cared | None:
+def care(
+    spark: SparkSession, config: TeeConfig, topic: str, *, alone: bool = False
+) -> Cared | None:
     """Maintain the table of a topic while it is appended to; None when there is no table.
+
+    `alone`: the caller holds the folder, so that nothing lands meanwhile. Then a commit that
+    deletes old days says again what has landed: in a quiet table a hundred of them, one a day, push
+    the last commit that says it out of the log.
 
     Raises PySparkException or Py4JJavaError, also when another writer has changed the same files.
     """
@@ -52,7 +62,11 @@ def care(spark: SparkSession, config: TeeConfig, topic: str) -> Cared | None:
     before = _files(session, table)
     if config.keep is not None:
         oldest = (datetime.now(UTC) - timedelta(seconds=config.keep)).date()
+        said = LandingTable(spark, config.path, topic).restated() if alone else None
+        if said is not None:
+            session.conf.set(USER_METADATA, said)
         session.sql(f"DELETE FROM {table} WHERE {DAY} < DATE'{oldest.isoformat()}'").collect()
+        session.conf.unset(USER_METADATA)
     session.sql(f"OPTIMIZE {table}").collect()
     session.sql(f"VACUUM {table} RETAIN {config.unused_files / 3600:.4f} HOURS").collect()
     return Cared(before, _files(session, table), round(time.monotonic() - began, 3))
