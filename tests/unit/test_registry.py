@@ -31,6 +31,7 @@ from aggregator.kafka.registry import (
     translated_topics,
 )
 from aggregator.kafka.registry.copying import Definition, read_definition
+from aggregator.kafka.registry.copying import _subjects as subjects_of
 from aggregator.kafka.registry.wire_format import whole
 from aggregator.model.errors import RegistryError
 
@@ -53,6 +54,7 @@ PERSON = {
 }
 
 
+NUMBERS = [{"context": ".", "id": 7}, {"context": ".eu", "id": 8}]
 GUID, UNKNOWN, NOWHERE = (UUID(int=number) for number in (1, 2, 3))
 
 
@@ -78,6 +80,16 @@ class FewSchemas(BaseHTTPRequestHandler):
             "schema": '"x.Y"',
             "references": [{"name": "x.Y", "subject": "loop", "version": 1}],
         },
+        "/v7/subjects": ["orders-value", ":.eu:shop.Order"],
+        "/v7/contexts/.eu/subjects": [":.eu:shop.Order"],
+        f"/v7/schemas/guids/{GUID}/ids": NUMBERS,
+        f"/v7/contexts/.eu/schemas/guids/{GUID}/ids": NUMBERS,
+        f"/v7/contexts/.us/schemas/guids/{GUID}/ids": NUMBERS[:1],
+        "/v7/schemas/ids/7/versions": [{"subject": "orders-value", "version": 1}],
+        "/v7/contexts/.eu/schemas/ids/8/versions": [{"subject": ":.eu:shop.Order", "version": 1}],
+        "/v7/contexts/.us/schemas/ids/7/versions?subject=%3A.%3A": [
+            {"subject": "orders-value", "version": 1}
+        ],
     }
 
     def do_GET(self) -> None:
@@ -169,6 +181,35 @@ def test_what_cannot_be_had_says_why_and_is_not_asked_for_at_once(
     assert sum(path.endswith(f"/ids/{number}") for path, _ in FewSchemas.asked) == 1
     if not away:
         assert one.schema(2).kind == "JSON"
+
+
+@pytest.mark.parametrize(
+    ("place", "context", "subjects", "of_guid"),
+    [
+        ("", ".", ("orders-value",), ("orders-value",)),
+        ("/contexts/.eu", ".eu", (":.eu:shop.Order",), (":.eu:shop.Order",)),
+        ("/contexts/.us", ".us", None, ("orders-value",)),
+    ],
+)
+def test_subjects_and_numbers_are_those_of_the_context_that_the_url_names(
+    server: str,
+    place: str,
+    context: str,
+    subjects: tuple[str, ...] | None,
+    of_guid: tuple[str, ...],
+) -> None:
+    """Confluent's registry answers with whole names, and lists those of all contexts."""
+    own = registry(server + place)
+    assert own.context == context
+    if subjects is not None:
+        assert own.subjects() == subjects
+    assert subjects_of(own, GUID) == of_guid
+
+
+def test_the_name_of_a_context_may_be_written_in_several_ways() -> None:
+    urls = ("h/contexts/.eu", "h/contexts/eu/", "h/contexts/%3A.eu%3A", "h/contexts/.", "h/v7")
+    found = [registry(f"http://{it}").context for it in urls]
+    assert found == [".eu", ".eu", ".eu", ".", "."]
 
 
 def test_a_login_is_shown_to_the_registry_and_to_nobody_that_it_names(server: str) -> None:

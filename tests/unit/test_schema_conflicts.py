@@ -188,6 +188,8 @@ def test_what_is_called_by_a_topic_is_wanted_under_the_hub_topic() -> None:
         ("orders-shop.Order", "all.o-shop.Order"),
         ("orders-value", "all.o-value"),
     ]
+    (own,) = plan_wanted([":.eu:orders-value"], "orders", "all.o")
+    assert (own.subject, own.hub_subject) == (":.eu:orders-value", "all.o-value")
 
 
 def test_fields_of_another_type_are_a_conflict_and_a_later_version_is_none() -> None:

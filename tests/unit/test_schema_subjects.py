@@ -66,6 +66,10 @@ topics: {schemas: translate}
         (["basket-value"], "value", None, "all.orders-value"),
         (["orders-key"], "value", None, "all.orders-value"),
         ([], "key", None, "all.orders-key"),
+        # In a context of Confluent's registry; the hub's URL says which one its ids are of.
+        ([":.eu:orders-value"], "value", ":.eu:orders-value", "all.orders-value"),
+        ([":.eu:orders-shop.Order"], *("value", ":.eu:orders-shop.Order", "all.orders-shop.Order")),
+        ([":.eu:shop.Order"], "value", ":.eu:shop.Order", "shop.Order"),
     ],
 )
 def test_a_subject_that_is_called_by_its_topic_is_called_by_the_hub_topic(

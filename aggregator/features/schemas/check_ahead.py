@@ -76,7 +76,7 @@ def _read(
     """Add what a source has; what was read before a failure stays."""
     if registry is None:
         raise RegistryError(f"sources.{alias}.schemas.registry is not set")
-    subjects = [str(it) for it in registry.call("GET", "/subjects")]
+    subjects = registry.subjects()
     for route in routes:
         for wanted in plan_wanted(subjects, route.topic, route.hub_topic):
             if (one := _found(registry, alias, wanted.subject, wanted)) is not None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from aggregator.features.schemas.subjects import RECORD, SIDES, plan_subject
+from aggregator.kafka.registry.client import unqualified
 from aggregator.kafka.registry.differences import Difference, differences, in_words
 
 AT_HUB = "the hub"
@@ -81,8 +82,9 @@ def plan_wanted(subjects: Iterable[str], topic: str, hub_topic: str) -> tuple[Su
     """
     found = []
     for subject in sorted(subjects):
-        rest = subject.removeprefix(f"{topic}-")
-        if rest != subject and RECORD.fullmatch(rest):
+        name = unqualified(subject)
+        rest = name.removeprefix(f"{topic}-")
+        if rest != name and RECORD.fullmatch(rest):
             side = rest if rest in SIDES else "value"
             at_hub = plan_subject((subject,), topic, hub_topic, side)
             found.append(SubjectPair(subject, hub_topic, at_hub))

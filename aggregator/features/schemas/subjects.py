@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from uuid import UUID
 
+from aggregator.kafka.registry.client import unqualified
 from aggregator.model.values import SchemaIds
 
 SIDES = ("key", "value")
@@ -107,13 +108,20 @@ def plan_source_subject(subjects: Collection[str], topic: str, side: str) -> str
 
     The strategies of Confluent's serializers are recognised by the names: by topic
     (`orders-value`), by topic and record (`orders-com.acme.Order`), by record (`com.acme.Order`).
-    One schema may be that of several topics and sides; None when it is only that of others.
+    One schema may be that of several topics and sides; None when it is only that of others. A
+    subject with a context (`:.eu:orders-value`) is recognised by what follows that.
     """
+    names = {unqualified(it): it for it in sorted(subjects)}
+    found = _own_subject(names, topic, side)
+    return None if found is None else names[found]
+
+
+def _own_subject(names: Collection[str], topic: str, side: str) -> str | None:
     by_topic = f"{topic}-{side}"
-    if by_topic in subjects:
+    if by_topic in names:
         return by_topic
     # Titles of JSON Schema may hold a hyphen, and so may topics: what has none is sure.
-    others = [it for it in sorted(subjects) if not it.endswith(BY_TOPIC)]
+    others = [it for it in sorted(names) if not it.endswith(BY_TOPIC)]
     of_topic = [it for it in others if it.startswith(f"{topic}-")]
     sure = [it for it in of_topic if RECORD.fullmatch(it.removeprefix(f"{topic}-"))]
     by_record = [it for it in others if RECORD.fullmatch(it)]
@@ -123,9 +131,9 @@ def plan_source_subject(subjects: Collection[str], topic: str, side: str) -> str
 def plan_subject(subjects: Collection[str], topic: str, hub_topic: str, side: str) -> str:
     """The subject at the hub's registry of a schema that has these at its source's.
 
-    A topic's name in it becomes that of the hub topic. A registry that does not list subjects: by
-    topic.
+    A topic's name in it becomes that of the hub topic. It has no context: ids are those of the
+    context that the hub's URL names. A registry that does not list subjects: by topic.
     """
-    found = plan_source_subject(subjects, topic, side) or f"{topic}-{side}"
+    found = unqualified(plan_source_subject(subjects, topic, side) or f"{topic}-{side}")
     record = found.removeprefix(f"{topic}-")
     return found if record == found else f"{hub_topic}-{record}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import ssl
 import threading
 import time
@@ -16,7 +17,7 @@ from functools import lru_cache
 from http.client import HTTPException
 from typing import Any, get_args
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 from urllib.request import Request, urlopen
 from uuid import UUID
 
@@ -26,6 +27,10 @@ from aggregator.model.errors import RegistryError
 
 TIMEOUT_SECONDS = 5.0
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+CONTEXT = re.compile(r":(\.[^:]*):")
+"""What Confluent's registries put before a subject that is not of the default context, also in
+answers below a URL that names the context."""
+CONTEXT_URL = re.compile(r"/contexts/:?\.?([^/:.][^/:]*)")
 NOT_FOUND = 404
 NO_SCHEMA = 40403
 """Confluent's own code beside a 404: the registry knows such ids, and has not got this one."""
@@ -40,6 +45,17 @@ MOST_SAID = 300
 def kind_of(entry: Mapping[str, Any]) -> Any:
     """The type of a registry's entry, which does not name Avro."""
     return entry.get("schemaType") or "AVRO"
+
+
+def unqualified(subject: str) -> str:
+    """A subject without its context: `orders-value` of `:.eu:orders-value`."""
+    found = CONTEXT.match(subject)
+    return subject[found.end() :] if found else subject
+
+
+def _context_of(subject: str) -> str | None:
+    found = CONTEXT.match(subject)
+    return found[1] if found else None
 
 
 @lru_cache(maxsize=64)
@@ -64,6 +80,18 @@ class Registry:
         self._found: dict[SchemaId, Schema] = {}
         self._failed: dict[SchemaId, tuple[float, RegistryError]] = {}
         self._away: tuple[float, RegistryError] | None = None
+
+    @property
+    def context(self) -> str:
+        """The context that its URL names, as `.eu` of `.../contexts/.eu`, else `.`, the default."""
+        found = CONTEXT_URL.search(unquote(self.url))
+        return f".{found[1]}" if found else "."
+
+    def subjects(self) -> tuple[str, ...]:
+        """The subjects of its context; RegistryError as `call` raises it."""
+        own = (str(it) for it in self.call("GET", "/subjects"))
+        # Without a context in its URL Confluent's lists the subjects of all.
+        return tuple(it for it in own if _context_of(it) in (None, self.context))
 
     def known(self, schema: SchemaId) -> Schema | None:
         """The schema with this id or GUID, if it was asked for before."""

@@ -9,7 +9,13 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
-from aggregator.kafka.registry.client import MOST_DEEP, NOT_FOUND, Registry, kind_of
+from aggregator.kafka.registry.client import (
+    MOST_DEEP,
+    NOT_FOUND,
+    Registry,
+    kind_of,
+    unqualified,
+)
 from aggregator.kafka.registry.differences import differences, in_words
 from aggregator.kafka.registry.wire_format import SchemaId
 from aggregator.model.errors import RegistryError
@@ -84,10 +90,12 @@ def copy_schema(
     """Register the schema with this id of `source` at `hub`; returns what it is called there.
 
     `choose` gets its subjects at the source, and returns which of them is meant, and that of the
-    hub. Subjects that it refers to keep their names. A subject that is new at the hub
-    gets the compatibility setting of the one at the source; where the hub refuses that, it is
-    `owed`. RegistryError as the two registries refuse or do not answer; of a schema that does not
-    fit those of the hub, with the fields that differ.
+    hub. Subjects that it refers to keep their names, without a context. A subject that is new at
+    the hub gets the compatibility setting of the one at the source; where the hub refuses that, it
+    is `owed`.
+
+    RegistryError as the two registries refuse or do not answer; of a schema that does not fit those
+    of the hub, with the fields that differ.
     """
     subjects = choose(_subjects(source, schema))
     copy = _Copy(source, hub)
@@ -136,14 +144,19 @@ def _definition(entry: Mapping[str, Any]) -> Definition:
 
 
 def _subjects(registry: Registry, schema: SchemaId) -> tuple[str, ...]:
+    """Its subjects, as the registry names them: Confluent's with their context."""
     try:
-        number: Any = schema
+        asked = f"/schemas/ids/{schema}/versions"
         if isinstance(schema, UUID):
             known = registry.call("GET", f"/schemas/guids/{schema}/ids")
             if not known:
                 return ()
-            number = known[0]["id"]
-        found = registry.call("GET", f"/schemas/ids/{number}/versions")
+            # Each context has numbers of its own.
+            one = next((it for it in known if it.get("context") == registry.context), known[0])
+            context = one.get("context") or registry.context
+            other = "" if context == registry.context else f"?subject={quote(f':{context}:')}"
+            asked = f"/schemas/ids/{one['id']}/versions{other}"
+        found = registry.call("GET", asked)
     except RegistryError as error:
         if error.code != NOT_FOUND:
             raise
@@ -171,10 +184,11 @@ class _Copy:
             path = f"{_path(reference.subject)}/versions/{reference.version}"
             definition = _definition(_object(source.call("GET", path)))
             referred = self.with_references(definition, deep + 1)
-            self.register(reference.subject, referred, _level(source, reference.subject))
+            subject = unqualified(reference.subject)
+            self.register(subject, referred, _level(source, reference.subject))
             # Not the newest one: the hub may have later versions than the one that is meant.
-            there = _object(hub.call("POST", _path(reference.subject), referred.body()))
-            found.append(reference._replace(version=int(there["version"])))
+            there = _object(hub.call("POST", _path(subject), referred.body()))
+            found.append(reference._replace(subject=subject, version=int(there["version"])))
         return own._replace(references=tuple(found))
 
     def register(
