@@ -7,8 +7,9 @@ from typing import Any
 from aggregator.config.copy_as import copy_problems
 from aggregator.config.dedup import dedup_problems
 from aggregator.config.java_regex import RegexError, compiled
-from aggregator.config.kafka_names import NO_EFFECT, READERS, Role
+from aggregator.config.kafka_names import NO_EFFECT, READERS, WHOLE_NUMBERS, Role
 from aggregator.config.keys import nearest
+from aggregator.config.librdkafka import NUMBERS as SHARED_NUMBERS
 from aggregator.config.librdkafka import to_librdkafka
 from aggregator.config.node import settings_to_text
 from aggregator.config.schema import Config
@@ -53,6 +54,8 @@ LIBRDKAFKA_NAMES: Mapping[str, str] = {
 
 _TYPO = 0.86
 """Above this likeness an unknown setting is a typo, below it a plugin's own setting."""
+
+_WHOLE = re.compile(r"[+-]?\d+")
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
 _TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})
@@ -208,6 +211,15 @@ def _setting_problems(path: str, settings: Mapping[str, str]) -> Iterator[Proble
             yield Problem(at, "is a setting of librdkafka", LIBRDKAFKA_NAMES[name])
         elif name not in READERS and (near := nearest(name, list(READERS), _TYPO)):
             yield Problem(at, "unknown Kafka setting", f"did you mean {near}?")
+        elif _is_no_number(path, name, value.strip()):
+            hint = "write it without a unit, as Kafka does"
+            yield Problem(at, f"'{value}' is not a whole number", hint)
+
+
+def _is_no_number(path: str, name: str, value: str) -> bool:
+    # Those that librdkafka reads as well are reported with what it cannot do.
+    is_reported = path.endswith(".kafka") and name in SHARED_NUMBERS
+    return name in WHOLE_NUMBERS and not is_reported and not _WHOLE.fullmatch(value)
 
 
 def _refused_value(name: str, value: str) -> str:

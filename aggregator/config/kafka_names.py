@@ -71,6 +71,15 @@ def _roles() -> dict[str, frozenset[Role]]:
 READERS = _roles()
 """Setting -> the clients that read it."""
 
+_UNITS = (".ms", ".bytes", ".seconds")
+_OTHER_NUMBERS = """
+    batch.size buffer.memory compression.gzip.level compression.lz4.level compression.zstd.level
+    max.in.flight.requests.per.connection max.poll.records max.request.size metrics.num.samples
+    retries sasl.kerberos.min.time.before.relogin
+"""
+WHOLE_NUMBERS = frozenset({it for it in READERS if it.endswith(_UNITS)} | {*_OTHER_NUMBERS.split()})
+"""Settings that Java's clients read as a whole number, without a unit."""
+
 _NO_GROUP = "partitions are assigned by hand, not by a consumer group"
 NO_EFFECT = {
     "auto.commit.interval.ms": "positions are kept in the checkpoint",

@@ -143,6 +143,27 @@ def test_every_map_of_settings_is_checked() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("place", "setting", "wanted"),
+    [
+        ("consumer", "fetch.max.bytes: 1MB", "consumer.fetch.max.bytes: '1MB'"),
+        ("kafka", "max.partition.fetch.bytes: '1e6'", "kafka.max.partition.fetch.bytes: '1e6'"),
+        ("kafka", "request.timeout.ms: 5s", "kafka.request.timeout.ms: '5s'"),
+        ("consumer", "request.timeout.ms: 1.5", "consumer.request.timeout.ms: '1.5'"),
+    ],
+)
+def test_a_number_of_kafka_with_a_unit_is_refused_once(
+    place: str, setting: str, wanted: str
+) -> None:
+    """A client refuses it with the words of its library, and only when it is made."""
+    (problem,) = problems_of(text_of(**{place: f"{{{setting}}}"}))
+    assert problem.startswith(f"sources.eu.{wanted} is not a whole number")
+
+
+def test_numbers_of_kafka_may_be_negative_where_it_takes_them() -> None:
+    load_text(text_of(consumer="{send.buffer.bytes: -1, fetch.max.wait.ms: ' 7 '}"), env={})
+
+
 @pytest.mark.parametrize("name", sorted(READERS))
 def test_no_name_of_a_java_client_is_unknown(name: str) -> None:
     text = text_of(f"{{{name}: '7'}}")
