@@ -24,6 +24,7 @@ from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.extras.embedded.cluster import EmbeddedCluster
 from aggregator.extras.embedded.topics import NewRecord, create_topic, delete_topic, produce
+from aggregator.features.verify import audit_inputs
 from aggregator.features.verify.audit import StoppedError, VerifyRequest, verify
 from aggregator.features.verify.audit_report import VerifyReport
 from aggregator.features.verify.audit_scope import Scope
@@ -411,6 +412,32 @@ def test_a_topic_that_was_made_anew_is_named(copied: Copied, session: SparkSessi
     (row,) = report.partitions
     assert "created again" in row.reason
     assert (row.twice, row.altered, report.totals.foreign) == (0, 0, 0)
+
+
+def test_what_comes_while_the_hub_is_asked_is_no_unknown_source(
+    source_a: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    create_topic(source_a.bootstrap_servers, unique)
+    config = make_config(hub, tmp_path / "state", {"eu": source(source_a, f"{unique}.*")})
+    plain = audit_inputs._hub_logs
+
+    def late(*asked: Any) -> Any:
+        """Records of it may be at the hub when its ends are read."""
+        create_topic(source_a.bootstrap_servers, f"{unique}-late", partitions=2)
+        create_topic(source_a.bootstrap_servers, f"other-{unique}")
+        return plain(*asked)
+
+    monkeypatch.setattr(audit_inputs, "_hub_logs", late)
+    known = audit_inputs.look(config, Scope()).known
+    assert {(sp.topic, sp.partition) for sp in known} == {
+        (unique, 0),
+        (f"{unique}-late", 0),
+        (f"{unique}-late", 1),
+    }
 
 
 def test_it_can_be_stopped(copied: Copied, session: SparkSession) -> None:

@@ -27,6 +27,7 @@ from aggregator.kafka.discovery.prepare import observe, partitions_by_cluster, p
 from aggregator.model.values import OffsetRange, Route, SourcePartition, TopicPartition
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions.start import Observed
+from aggregator.plan.snapshot import is_selected
 from aggregator.plan.topics.naming import naming_of
 from aggregator.plan.topics.quarantine_topics import APPEND_TIME, aside_topics
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
@@ -113,12 +114,32 @@ def look(config: Config, scope: Scope) -> AuditLook:
             tp: bounds.kept_from({tp: start}, into=tp.topic) for tp, start in trimmed(aside).items()
         },
         put_back=bounds.put_back(),
-        known=frozenset({sp for r in routes for sp in r.source_partitions()} | set(entries)),
+        known=frozenset(
+            {sp for r in routes for sp in r.source_partitions()}
+            | set(entries)
+            | _come_since(config, plan)
+        ),
         stamped=_stamped(plan, topics),
         accounted=(*accounted_gaps(gaps.values(), observed), *filled),
         unreachable=failed,
         commit=state.seq if state is not None else None,
     )
+
+
+def _come_since(config: Config, plan: Plan) -> set[SourcePartition]:
+    """The selected partitions that the sources have by now.
+
+    Some may have come after the plan was made, and be copied before the ends of the hub were read.
+    """
+    timeout = config.supervision.connect_timeout
+    answers = each_cluster(config, plan.sources, lambda admin: admin.partition_counts(timeout)).ok
+    return {
+        SourcePartition(alias, topic, number)
+        for alias, counts in answers.items()
+        for topic, count in counts.items()
+        if is_selected(config, (alias, topic))
+        for number in range(count)
+    }
 
 
 def _bounds(config: Config, plan: Plan, routes: Sequence[Route], observed: Observed) -> Bounds:
