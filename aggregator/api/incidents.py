@@ -76,7 +76,11 @@ def _is_of(event: EventRow, recovery: RecoveryStatus | None) -> bool:
 
 
 def _gap(gap: GapStatus) -> Incident:
-    to = "an unknown offset" if gap.to_offset is None else f"{gap.to_offset}"
+    offsets = f"offset {gap.from_offset}"
+    if gap.to_offset is None:
+        offsets = f"offsets {gap.from_offset} to an unknown one"
+    elif gap.to_offset > gap.from_offset + 1:
+        offsets = f"offsets {gap.from_offset} to {gap.to_offset - 1}"
     waits = not gap.resolved and gap.decided_at is None
     state = "decided" if gap.resolved else "open" if waits else "accepted, continues soon"
     return Incident(
@@ -84,8 +88,7 @@ def _gap(gap: GapStatus) -> Incident:
         kind=IncidentKind.GAP,
         level="error" if waits else "warning",
         source=gap.cluster,
-        what=f"{gap.topic}-{gap.partition}, offsets {gap.from_offset} to {to}: "
-        f"{gap.note or gap.reason}",
+        what=f"{gap.topic}-{gap.partition}, {offsets}: {gap.note or gap.reason}",
         state=state,
         id=gap.id,
         open=waits,

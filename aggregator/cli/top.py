@@ -37,7 +37,7 @@ def top(
 ) -> None:
     """Watch the running instance in the terminal, refreshed each second, until Ctrl-C.
 
-    Records and bytes per second, lag, age of records and the time that copying takes; a row for
+    Records and bytes per second, lag, age of records and copy latency; a row for
     each source with its last minutes; and what needs a person. With -o json, the live figures once.
     """
     config = call.written
@@ -83,7 +83,7 @@ def _watch(config: Config, answers: TopDocuments) -> None:
     stop, frames = threading.Event(), 0
     with (
         # Before the screen changes: the terminal gets its own back whichever signal comes.
-        stop_on_signals(stop, _say_nothing, hard=""),
+        stop_on_signals(stop, _ignore, hard=""),
         Live(frame(answers), screen=True, auto_refresh=False) as live,
     ):
         while not stop.wait(FRAME_SECONDS):
@@ -99,5 +99,5 @@ def _watch(config: Config, answers: TopDocuments) -> None:
             live.update(frame(answers, problem), refresh=True)
 
 
-def _say_nothing(*_: object, **__: object) -> None:
+def _ignore(*_: object, **__: object) -> None:
     """The screen of the frames takes no lines of a log."""

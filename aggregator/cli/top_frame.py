@@ -97,8 +97,8 @@ def _totals(total: LiveFigures) -> Table:
         ("behind", _behind(total)),
         ("age p50", _percentile(total.latency.age_ms, 50)),
         ("age p99", _percentile(total.latency.age_ms, 99)),
-        ("copying p50", _percentile(total.latency.flight_ms, 50)),
-        ("copying p99", _percentile(total.latency.flight_ms, 99)),
+        ("copy p50", _percentile(total.latency.flight_ms, 50)),
+        ("copy p99", _percentile(total.latency.flight_ms, 99)),
     )
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 3, 0, 0))
     for row in (figures[:4], figures[4:]):

@@ -237,6 +237,7 @@ def _audit(visitor: Visitor) -> None:
     # The hub still has what the source has deleted, before the gap.
     assert "nothing is wrong in them; 50 could not be judged" in visitor.text()
     visitor.check("incidents")
+    visitor.take_picture("incidents")
     assert visitor.fits(320)
     visitor.go("", "Sources of")
     visitor.until("well, 50 not judged,")

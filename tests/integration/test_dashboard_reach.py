@@ -95,7 +95,7 @@ def test_each_partition_of_a_source_tells_why_it_is_not_read(visitor: Visitor) -
     # Also after the page was drawn anew.
     visitor.page.reload()
     visitor.go("topics", PAGES["topics"])
-    for title in ("Lag in bytes", "Behind", "From fetch to hub"):
+    for title in ("Lag in bytes", "Behind", "Copy latency"):
         visitor.go(f"source/{ALIAS}", ALIAS)
         visitor.page.locator("figcaption").get_by_text(title, exact=True).wait_for()
     lag = visitor.page.locator("figcaption").filter(has_text="Lag in bytes")
@@ -247,6 +247,23 @@ def test_an_id_is_in_one_piece_also_on_a_phone(visitor: Visitor) -> None:
     for width in (ZOOMED, 1280):
         visitor.page.set_viewport_size({"width": width, "height": 800})
         assert visitor.page.evaluate(script) == [1, True, "lkc-9Qz4vTq1R0mB3nX7aKpE2w"]
+
+
+def test_configs_are_shown_with_exact_units(visitor: Visitor) -> None:
+    """What differs looks different."""
+    script = """async () => {
+      const { readable } = await import("/ui/configs.js");
+      const found = [];
+      for (const it of ["604800000", "3600001", "90000", "0", "-1", "9223372036854775807"])
+        found.push(readable("retention.ms", it));
+      for (const it of ["1048588", "-1", undefined]) found.push(readable("retention.bytes", it));
+      return [...found, readable("cleanup.policy", "delete"), readable("min.insync.replicas", "2")];
+    }"""
+    visitor.go("", PAGES[""])
+    assert visitor.page.evaluate(script) == [
+        *("7 d", "3,600,001 ms", "90 s", "0 ms", "no limit", "no limit"),
+        *("1,048,588 B", "no limit", None, "delete", "2"),
+    ]
 
 
 def test_figures_have_units_that_people_read(visitor: Visitor) -> None:
@@ -474,7 +491,7 @@ def test_warnings_are_seen_among_the_events(visitor: Visitor) -> None:
 
 
 def test_percentiles_of_all_sources_are_named_as_those_of_the_slowest(visitor: Visitor) -> None:
-    title = "From fetch to hub: the slowest source"
+    title = "Copy latency: the slowest source"
     visitor.go("events", PAGES["events"])
     caption = visitor.page.locator("figcaption")
     expect(caption.filter(has_text=title)).to_be_visible()

@@ -23,6 +23,7 @@ from aggregator.cli.top_frame import WIDTH, frame
 from aggregator.config import load
 from aggregator.extras.embedded.waiting import wait_until
 from aggregator.model.errors import EXIT_CLUSTER, EXIT_DONE
+from support.browser import Visitor, visiting
 from support.pictures import are_pictures_wanted, keep_picture
 
 # Each test starts three brokers and an aggregator of its own.
@@ -109,11 +110,11 @@ def test_it_ends_by_itself_and_says_that_all_arrived() -> None:
     assert re.search(r"p50 \d+ ms +p95 \d+ ms +p99 \d+ ms", text)
 
 
-def test_a_world_that_is_kept_lives_can_be_asked_and_ends_cleanly() -> None:
+def test_a_world_that_is_kept_lives_can_be_asked_and_ends_cleanly(tmp_path: Path) -> None:
     """Three sources, one of which breaks; the commands that it prints work; SIGTERM ends it."""
     # For a picture there is a past to show, and time to take it.
-    every = "3m" if are_pictures_wanted() else "30s"
-    with demo("--keep", "--rate", "60", "--outage-every", every) as running:
+    rate, every = ("300", "4m") if are_pictures_wanted() else ("60", "30s")
+    with demo("--keep", "--rate", rate, "--outage-every", every) as running:
         running.wait_for(r"verify --last")
         started = of_demo(running.process.pid)
         assert sum("kafka.Kafka" in command for command in started.values()) >= 4
@@ -137,11 +138,45 @@ def test_a_world_that_is_kept_lives_can_be_asked_and_ends_cleanly() -> None:
             what="a source that is away needs a person",
         )
         keep_picture(frame(answers_of(config)), "top", "aggregator top", WIDTH)
+        if are_pictures_wanted():
+            with dashboard_of(running, tmp_path) as visitor:
+                visitor.page.get_by_role("heading", name="Needs a person").wait_for()
+                visitor.take_picture("unreachable")
         running.wait_for(r"^[\d:]+  apac is back")
+        if are_pictures_wanted():
+            with dashboard_of(running, tmp_path) as visitor:
+                take_pictures(visitor)
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(60) == 0, running.lines
         assert not _alive(started)
         assert not folder.exists()
+
+
+@contextmanager
+def dashboard_of(running: Running, folder: Path) -> Iterator[Visitor]:
+    """The overview of a kept world in a browser."""
+    (address,) = re.findall(r"dashboard +(http://[^/]+)", "".join(running.lines))
+    with visiting(address, folder) as visitor:
+        visitor.go("", "Sources of demo")
+        yield visitor
+
+
+def take_pictures(visitor: Visitor) -> None:
+    """What the documentation shows, of a world whose source has just come back."""
+    visitor.until("Nothing needs a person.")
+    visitor.take_picture("overview")
+    visitor.take_picture("overview", "dark")
+    visitor.go("source/apac", "apac")
+    visitor.page.locator("figcaption").get_by_text("Behind").wait_for()
+    visitor.take_picture("source")
+    visitor.go("topic/orders", "orders")
+    for where in ("the hub", "eu"):
+        visitor.page.get_by_role("region", name=f"The newest records at {where}").wait_for()
+    visitor.take_picture("topic", "dark")
+    visitor.go("events", "Timeline")
+    visitor.page.locator("figcaption").first.wait_for()
+    visitor.take_picture("timeline")
+    assert (visitor.errors, visitor.strangers) == ([], [])
 
 
 def answer(words: str, tries: dict[str, str]) -> Any:

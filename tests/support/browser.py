@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
@@ -16,11 +17,6 @@ from support.debian import program
 from support.pictures import SCREENSHOTS
 from support.reading import SECONDS
 
-SHOWN = (
-    *("overview-light", "overview-dark", "unreachable-light", "source-light", "topic-dark"),
-    "incidents-light",
-)
-"""What the documentation shows; of all others only tests keep a picture."""
 ARGUMENTS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -72,10 +68,14 @@ class Visitor:
             assert found.violations_count == 0, found.generate_report()
             picture = f"{name}-{scheme}"
             self.page.screenshot(path=self.folder / f"{picture}.png", full_page=True)
-            images = os.environ.get(SCREENSHOTS)
-            if images and picture in SHOWN:
-                self.page.screenshot(path=Path(images) / f"{picture}.png")
         self.page.emulate_media(color_scheme="light")
+
+    def take_picture(self, name: str, scheme: Literal["light", "dark"] = "light") -> None:
+        """Take a picture of what is in sight for the documentation, where pictures are wanted."""
+        if images := os.environ.get(SCREENSHOTS):
+            self.page.emulate_media(color_scheme=scheme)
+            self.page.screenshot(path=Path(images) / f"{name}-{scheme}.png")
+            self.page.emulate_media(color_scheme="light")
 
     def shift(self) -> float:
         """How much has moved on this page since it was opened, as browsers count layout shifts."""

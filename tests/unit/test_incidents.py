@@ -109,7 +109,7 @@ def test_a_gap_waits_until_somebody_decides(
 ) -> None:
     it = one(*incidents([gap(**parts)], (), None, (), ()))
     assert (it.level, it.state, it.open, it.id) == (level, state, is_open, "g1")
-    assert it.what == "orders-3, offsets 20 to 30: 20 to 29 were deleted"
+    assert it.what == "orders-3, offsets 20 to 29: 20 to 29 were deleted"
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_a_frame_says_how_it_is_and_what_needs_a_person() -> None:
     assert shown[1].split("   ")[0] == "records/s 1,234"
     for figure in ("bytes/s 56.7 kB", "lag 7", "behind > 4 h 19 min"):
         assert figure in shown[1]
-    for figure in ("age p50 85 ms", "age p99 > 4 h 19 min", "copying p50 9 ms", "p99 41 ms"):
+    for figure in ("age p50 85 ms", "age p99 > 4 h 19 min", "copy p50 9 ms", "p99 41 ms"):
         assert figure in shown[2]
     assert shown[3].endswith("▁▅█")
     us, eu = shown[-5:-3]

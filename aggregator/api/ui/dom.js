@@ -61,12 +61,14 @@ export function table(caption, columns, rows) {
   );
 }
 
-/** Names and values side by side; a value is words or an element. */
+/** Names and values side by side; a value is words or an element, and may need a "wide" place. */
 export function facts(pairs) {
   return el(
     "dl",
     { class: "facts" },
-    pairs.map(([key, value]) => el("div", {}, el("dt", {}, key), el("dd", {}, value))),
+    pairs.map(([key, value, kind]) =>
+      el("div", { class: kind }, el("dt", {}, key), el("dd", {}, value)),
+    ),
   );
 }
 

@@ -27,7 +27,7 @@ const PLOTS = [
   ["Lag in bytes", [["lag", (row) => row.lag_bytes, null]], bytes, bytes],
   ["Behind", [["behind", (row) => row.seconds_behind, null]], seconds, briefly],
   [
-    "From fetch to hub",
+    "Copy latency",
     [
       ["p50", (row) => row.flight_p50_ms, "flight_p50_ms"],
       ["p99", (row) => row.flight_p99_ms, "flight_p99_ms"],

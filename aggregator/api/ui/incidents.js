@@ -58,7 +58,7 @@ export async function incidents(_, redraw) {
                     it.state,
                   ),
               ],
-              ["decide", (it) => (it.open ? decide(it, redraw) : "")],
+              ...(open.length ? [["decide", (it) => (it.open ? decide(it, redraw) : "")]] : []),
             ],
             all,
           )

@@ -188,7 +188,7 @@ function live(alias, say, letters) {
 function sources(now) {
   const titled = (source) => (it) => stateOf({ state: it.state, topics: source.topics });
   return table(
-    "Sources; rates of the last seconds; times of half, 95 and 99 of a hundred records of a minute",
+    "Sources; rates of the last 10 s, latencies and ages (p50 / p95 / p99) of the last minute",
     [
       ["source", (it) => sourceLink(it.alias, it.title)],
       ["state", (it) => live(it.alias, titled(it), 14)],
@@ -197,7 +197,7 @@ function sources(now) {
       ["lag", (it) => live(it.alias, (own) => count(own.lag), 7), true],
       ["behind", (it) => live(it.alias, behind, 8), true],
       [
-        "copying takes",
+        "copy latency",
         (it) => live(it.alias, (own) => percentiles(own.latency.flight_ms), 15),
         true,
       ],

@@ -54,6 +54,7 @@ export async function source(alias, redraw) {
         : null,
       actions(now, path, redraw),
       facts(figures(it)),
+      history(alias, redraw),
       el("h2", {}, "Topics"),
       topicsOf(now.topics),
       el("h2", {}, "Partitions"),
@@ -64,7 +65,6 @@ export async function source(alias, redraw) {
         () => partitions(each.rows),
         redraw,
       ),
-      history(alias, redraw),
     ],
   };
 }
@@ -102,21 +102,35 @@ function lagBytes(own, it) {
 
 /** Its figures: those that live moments have follow them. */
 function figures(it) {
-  const now = (say) => {
-    const node = el("span", {}, "");
-    return follow(node, (moment) => {
+  const now = (say, alsoSay = () => "") => {
+    const main = el("span", {}, "");
+    const beside = el("span", { class: "beside" }, "");
+    return follow(el("span", {}, main, " ", beside), (moment) => {
       const found = moment.sources?.find((other) => other.alias === it.alias) ?? it;
-      setText(node, say(found));
+      setText(main, say(found));
+      setText(beside, alsoSay(found));
     });
   };
+  /** In bytes as well, where that is known. */
+  const inBytes = (value, per = "") => (value === null ? "" : bytes(value) + per);
   return [
-    ["records/s", now((own) => count(own.records_per_second))],
-    ["bytes/s", now((own) => bytes(own.bytes_per_second))],
-    ["lag", now((own) => count(own.lag))],
-    ["lag in bytes", now((own) => bytes(lagBytes(own, it)))],
+    [
+      "records/s",
+      now(
+        (own) => count(own.records_per_second),
+        (own) => inBytes(own.bytes_per_second, "/s"),
+      ),
+    ],
+    [
+      "lag",
+      now(
+        (own) => count(own.lag),
+        (own) => inBytes(lagBytes(own, it)),
+      ),
+    ],
     ["behind", now(behind)],
-    ["copying takes p50 / p95 / p99", now((own) => percentiles(own.latency.flight_ms))],
-    ["age at the hub p50 / p95 / p99", now(age)],
+    ["copy latency p50 / p95 / p99", now((own) => percentiles(own.latency.flight_ms)), "wide"],
+    ["age at the hub p50 / p95 / p99", now(age), "wide"],
     ["records since the start", count(it.records)],
     ["lost in gaps", count(it.lost)],
   ];

@@ -32,9 +32,9 @@ const TILES = [
     axis: short,
   },
   {
-    title: "Copying takes",
-    large: (it) => [percentile(it.total.latency.flight_ms, 50), "half of the records"],
-    small: (it) => `99 of 100: ${percentile(it.total.latency.flight_ms, 99)}, from fetch to hub`,
+    title: "Copy latency",
+    large: (it) => [percentile(it.total.latency.flight_ms, 50), "p50"],
+    small: (it) => `p99 ${percentile(it.total.latency.flight_ms, 99)}, from fetch to hub`,
     lines: [
       ["p50", "flight_p50_ms"],
       ["p99", "flight_p99_ms"],

@@ -1,7 +1,7 @@
 // Hub topics: what each source gives to one, how it is at both ends, and the newest records there.
 
 import { ask, heard } from "./api.js";
-import { explained } from "./configs.js";
+import { explained, readable } from "./configs.js";
 import { el, facts, moment, more, sourceLink, states, table, topicLink } from "./dom.js";
 import { bytes, count, readAs, seconds, written } from "./format.js";
 
@@ -107,7 +107,7 @@ export async function topic(name, redraw) {
         ["bytes", bytes(it.bytes)],
         ["lag", count(it.lag)],
         ["lag in bytes", bytes(it.lag_bytes)],
-        ["complete up to (UTC)", complete(it)],
+        ["complete up to (UTC)", complete(it), "wide"],
       ]),
       it.held_up
         ? el("p", { class: "warn" }, `It is complete no further, because ${it.held_up}.`)
@@ -180,7 +180,7 @@ function differences(found, redraw) {
   const rows = [
     ["partitions", (side) => side.facts.partitions.length],
     ["replication factor", (side) => side.facts.replication_factor],
-    ...names.map((name) => [name, (side) => side.facts.configs[name]]),
+    ...names.map((name) => [name, (side) => readable(name, side.facts.configs[name])]),
   ].filter(([, value]) => new Set(answered.map(value)).size > 1);
   if (answered.length < 2 || !rows.length) return null;
   const words = "Where they differ";
