@@ -133,7 +133,7 @@ class _Look:
         if inner is None:
             return "${"
         if not closed:
-            self._tell("'${' is not closed by '}'", "write $${ for a literal ${")
+            self._report("'${' is not closed by '}'", "write $${ for a literal ${")
             return whole
         if is_placeholder(inner, self.path):
             return whole
@@ -151,26 +151,26 @@ class _Look:
         if match is None:
             forms = "${NAME}, ${NAME:-default}, ${file:PATH} or ${dir:PATH:FILE}"
             hint = f"write {forms}; $${{ for a literal ${{"
-            self._tell(f"'${{{inner}}}' is no reference", hint)
+            self._report(f"'${{{inner}}}' is no reference", hint)
             return ""
         name, default = match.group(1), match.group(3)
         if self.allowed is not None and name not in self.allowed.env:
             reason = f"variable {name} is not for a source that is added at run time"
-            self._tell(reason, f"add {name} to {SETTING}.env, {OR_ELSE}")
+            self._report(reason, f"add {name} to {SETTING}.env, {OR_ELSE}")
             return ""
         if name in self.env:
             value = self.env[name]
             if value.endswith("\r"):
                 # As of a file for `docker run --env-file` that has the line ends of Windows.
                 hint = "the file that sets it must end its lines without one"
-                self._tell(f"environment variable {name} ends with a carriage return", hint)
+                self._report(f"environment variable {name} ends with a carriage return", hint)
             return value
         if default is None:
             hint = f"export {name}=..., or write ${{{name}:-default}}"
             if kept := sorted(placeholders(self.path)):
                 known = " and ".join(f"${{{word}}}" for word in kept)
                 hint = f"{known} are filled in here; else export {name}=..."
-            self._tell(f"environment variable {name} is not set", hint)
+            self._report(f"environment variable {name} is not set", hint)
             return ""
         return default
 
@@ -180,7 +180,7 @@ class _Look:
             places = self._places(name)
             if not places:
                 reason = f"{where} is not for a source that is added at run time"
-                self._tell(reason, f"add its folder to {SETTING}.files, {OR_ELSE}")
+                self._report(reason, f"add its folder to {SETTING}.files, {OR_ELSE}")
                 return ""
             # With a key as Kafka's own provider of files is written.
             where, key = places[-1] if not places[0][0].exists() else places[0]
@@ -189,13 +189,13 @@ class _Look:
             text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-            self._tell(f"cannot read {where}: {why}", "check the path in ${file:PATH}")
+            self._report(f"cannot read {where}: {why}", "check the path in ${file:PATH}")
             return ""
         if not key:
             return text.removesuffix("\n")
         value = parse_properties(text).get(key)
         if value is None:
-            self._tell(f"{where} has no key {key}", "check the key in ${file:PATH:KEY}")
+            self._report(f"{where} has no key {key}", "check the key in ${file:PATH:KEY}")
         return value or ""
 
     def _places(self, name: str) -> list[tuple[Path, str]]:
@@ -214,9 +214,9 @@ class _Look:
         where, _, key = name.rpartition(":")
         if not where or not key or "/" in key or key in (".", ".."):
             hint = "write ${dir:PATH:FILE}, with a FILE that lies in the folder itself"
-            self._tell(f"'${{dir:{name}}}' names no file of a folder", hint)
+            self._report(f"'${{dir:{name}}}' names no file of a folder", hint)
             return ""
         return self._file(str(Path(where) / key))
 
-    def _tell(self, reason: str, hint: str) -> None:
+    def _report(self, reason: str, hint: str) -> None:
         self.report(Problem(self.path, reason, hint))

@@ -122,7 +122,7 @@ def test_a_clock_that_is_set_back_makes_no_lease_longer(tmp_path: Path) -> None:
         kept.clocks.forward(LEASE / 2)
         kept.clocks.moment = replace(kept.clocks.moment, wall=kept.clocks.moment.wall - 3_600)
         with kept.lease._lock:
-            kept.lease._tell_jvm()
+            kept.lease._inform_jvm()
         assert kept.lefts[-1] == round(400 * LEASE)
 
 

@@ -245,14 +245,14 @@ def _is_clients(file_name: str) -> bool:
 def main(folder: Path = FOLDER) -> int:
     """Make the jar of `folder` current; the exit code of the command."""
     try:
-        ensure_jar(_say, folder)
+        ensure_jar(_write_line, folder)
     except AggregatorError as error:
-        _say(str(error))
+        _write_line(str(error))
         return error.exit_code
     return 0
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     sys.stderr.write(f"{line}\n")
 
 

@@ -79,7 +79,7 @@ class Demo:
         self._report = report
         self._stop = stop
         self._began = time.monotonic()
-        self._world = World(SOURCE_PARTITIONS, TOPICS, self._say)
+        self._world = World(SOURCE_PARTITIONS, TOPICS, self._print)
 
     def __enter__(self) -> Demo:
         self._world.__enter__()
@@ -108,7 +108,7 @@ class Demo:
         with self._world.aggregator() as child, _following(tail), loading(loads, Load.stop):
             first = self._watch(child, loads, tail)
         # Only now, so that nothing that the aggregator still does can change the count.
-        self._say("counting")
+        self._print("counting")
         reader = DemoReader(hub, TOPICS)
         sent = {tp: offsets for load in loads for tp, offsets in load.acknowledged().items()}
         flows = tally(sent, reader.read())
@@ -137,7 +137,7 @@ class Demo:
                 ends = time.monotonic() + self.options.seconds
                 warm_up = min(WARM_UP_SECONDS, self.options.seconds / 2)
                 tail.measure_from((time.time() + warm_up) * 1000)
-            self._say("streaming" if arrived else "starting the aggregator", sent, arrived)
+            self._print("streaming" if arrived else "starting the aggregator", sent, arrived)
         if first is None:
             if self._stop.is_set():
                 raise AggregatorError("stopped before the first record was in the hub")
@@ -151,13 +151,13 @@ class Demo:
         while time.monotonic() < ends:
             check_alive(child)
             arrived = tail.counts()
-            self._say("catching up", sent, arrived)
+            self._print("catching up", sent, arrived)
             if all(arrived.get(flow, 0) >= count for flow, count in sent.items()):
                 break
             time.sleep(TICK_SECONDS)
         return first
 
-    def _say(
+    def _print(
         self,
         step: str,
         sent: dict[Flow, int] | None = None,

@@ -40,9 +40,9 @@ def main(log: str, remove: str, command: list[str]) -> int:
                 start_new_session=True,
             )
     except OSError as error:
-        _say(f"error {error}")
+        _write_line(f"error {error}")
         return 127
-    _say(str(child.pid))
+    _write_line(str(child.pid))
 
     while child.poll() is None:
         ready, _, _ = select.select([sys.stdin, wake], [], [], PARENT_CHECK_SECONDS)
@@ -56,7 +56,7 @@ def main(log: str, remove: str, command: list[str]) -> int:
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

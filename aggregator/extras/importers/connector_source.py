@@ -92,7 +92,7 @@ def take_connector(draft: Sketch, flow: CopiedFlow) -> None:
     for path, value in _leaves(dict(found.source), ()):
         draft.put(("sources", flow.alias, *path), value, flow.where(found.key_of(".".join(path))))
     if flow.mirrors:
-        _say_defaults(draft, flow, found.source)
+        _report_defaults(draft, flow, found.source)
     elif flow.kind != words.OWN_CLASS and "topics" in found.source:
         say_of_programs(draft, flow.where(found.key_of("topics.include")), found.source["topics"])
 
@@ -289,7 +289,7 @@ def _take_routers(draft: Sketch, flow: CopiedFlow, left: dict[str, str]) -> None
         del left[key]
 
 
-def _say_defaults(draft: Sketch, flow: CopiedFlow, source: Mapping[str, Any]) -> None:
+def _report_defaults(draft: Sketch, flow: CopiedFlow, source: Mapping[str, Any]) -> None:
     """Say what MirrorMaker 2 does without being asked, and this does only when it is asked."""
     if HEARTBEATS not in flow.config:
         reason = "is on by default there, and off here: heartbeats: true"

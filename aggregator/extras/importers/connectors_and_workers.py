@@ -119,7 +119,7 @@ def import_connectors(call: PostedConnectors) -> tuple[Imported, ...]:
         problems += draft.problems
     hubs.name_those_that_are_read()
     for worker in _workers(call):
-        _tell_of_worker(hubs.drafts(), worker)
+        _report_worker(hubs.drafts(), worker)
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
     return tuple(draft.done() for draft in hubs.drafts())
@@ -229,7 +229,7 @@ def _take_hub(draft: Sketch, alias: str, settings: Settings, worker: Settings | 
     take_clients(draft, alias, {**admin, **producer}, {})
 
 
-def _tell_of_worker(drafts: Sequence[Sketch], worker: Settings) -> None:
+def _report_worker(drafts: Sequence[Sketch], worker: Settings) -> None:
     """Say why settings of a worker are not taken over."""
     for key in worker.values:
         if key.startswith("producer.") or key == ADDRESS or not drafts:

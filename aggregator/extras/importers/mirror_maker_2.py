@@ -90,7 +90,7 @@ def import_mm2(files: Sequence[Settings], version: Version | None) -> tuple[Impo
         tidy_names(draft)
     hubs.name_those_that_are_read()
     for reading in readings:
-        reading.tell_unused()
+        reading.report_unused()
     problems += [problem for draft in drafts for problem in draft.problems]
     if problems:
         source = files[0].file if len(files) == 1 else ""
@@ -280,7 +280,7 @@ class _Reading:
         draft.notes[before:] = kept
         self._used |= of_pair - self._noted.keys()
 
-    def tell_unused(self) -> None:
+    def report_unused(self) -> None:
         """Say of each setting that no flow has used why."""
         draft = self._draft
         if draft is None:

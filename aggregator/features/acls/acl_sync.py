@@ -53,7 +53,7 @@ class AclSync(LoopService):
                 add_acls(hub, found.add, timeout, who_is(config, HUB))
             words = f"{len(found.add)} ACLs were added at the hub, the first: {found.add[0]}"
             self._emit(Event("acls_added", words, {"added": len(found.add)}))
-        self._tell(
+        self._emit_changes(
             AclSyncStatus(
                 added=self._status.added + len(found.add),
                 superfluous=tuple(str(it) for it in found.superfluous),
@@ -65,9 +65,9 @@ class AclSync(LoopService):
 
     def _fail(self, error: Exception) -> None:
         failed = {"error": str(error), "at": datetime.now(UTC)}
-        self._tell(self._status.model_copy(update=failed))
+        self._emit_changes(self._status.model_copy(update=failed))
 
-    def _tell(self, status: AclSyncStatus) -> None:
+    def _emit_changes(self, status: AclSyncStatus) -> None:
         if self._loop.over.is_set():
             return
         if status.error and not self._status.error:

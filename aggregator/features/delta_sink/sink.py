@@ -128,11 +128,11 @@ class _Tee:
                         self._show(self.report())
                     if time.monotonic() >= report_at:
                         report_at = time.monotonic() + REPORT_SECONDS
-                        self._tell_progress()
+                        self._report_progress()
                     self._stop.wait(TURN_SECONDS)
             finally:
                 self._end(pool, carers)
-        self._tell_progress()
+        self._report_progress()
         self._show(self.report())
         return self.report()
 
@@ -235,7 +235,7 @@ class _Tee:
                 topic.take_up(cut_off=late)
             time.sleep(TURN_SECONDS)
 
-    def _tell_progress(self) -> None:
+    def _report_progress(self) -> None:
         report = self.report()
         lag = sum(it.lag or 0 for it in report.topics)
         records = sum(it.records for it in report.topics)

@@ -232,10 +232,10 @@ class Topic:
         self._records += outcome.records
         self._undecoded += outcome.undecoded
         self._limit = plan_limit(self._limit, outcome.offsets, outcome.seconds)
-        self._tell_gaps(outcome)
-        self._tell_fields(outcome)
+        self._emit_gaps(outcome)
+        self._emit_fields(outcome)
 
-    def _tell_gaps(self, outcome: Attempt) -> None:
+    def _emit_gaps(self, outcome: Attempt) -> None:
         if outcome.replaced is not None:
             ends = (f"{at}: {it}" for at, it in sorted(outcome.replaced.positions.items()))
             words = (
@@ -251,7 +251,7 @@ class Topic:
             )
             self._emit(Event("tee_gap", words))
 
-    def _tell_fields(self, outcome: Attempt) -> None:
+    def _emit_fields(self, outcome: Attempt) -> None:
         new = [it for it in outcome.left_out if it not in self._left_out]
         self._left_out.update(new)
         stays = "stays in column value alone"

@@ -93,7 +93,7 @@ class QuarantineWatch(Service):
                     break
                 self._loop.over.wait(STOP_POLL_SECONDS)
         self._loop.stop()
-        self._tell()
+        self._report()
 
     def _follow(self) -> None:
         settings = {**reader_settings(self._config.hub, "aggregator-quarantine"), **PATIENT}
@@ -105,7 +105,7 @@ class QuarantineWatch(Service):
                 if not self._take(polled):
                     return
                 if time.monotonic() >= self._reported_at + EVENT_SECONDS:
-                    self._tell()
+                    self._report()
                 if not polled.records:
                     self._is_closing.wait(LOOK_SECONDS)
 
@@ -141,7 +141,7 @@ class QuarantineWatch(Service):
             sources=dict(self._sources),
         )
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if not self._unreported:
             return
         self._reported_at = time.monotonic()

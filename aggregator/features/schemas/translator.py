@@ -212,7 +212,7 @@ class _Worker:
 
     def _fail(self, error: Exception) -> None:
         self._again_at = self._look_at = time.monotonic() + AGAIN_SECONDS
-        self._say("look", f"{UNSURE}: {error}")
+        self._report("look", f"{UNSURE}: {error}")
 
     def _look_on(self) -> float:
         """Ask again for one of those that have answers; returns when the next one is due."""
@@ -247,7 +247,7 @@ class _Worker:
                 self._answers = self._answers.with_answer(asked, found.answer)
                 self._translator.publish(self, self._answers)
         if is_new:
-            self._say_answer(asked, found.answer)
+            self._report_answer(asked, found.answer)
         self._owe(found.owed)
         return True
 
@@ -261,10 +261,10 @@ class _Worker:
                 self._translator.publish(self, self._answers)
         topic, side, schema = asked
         if is_answered:
-            self._say("look", f"{UNSURE}: {why}")
+            self._report("look", f"{UNSURE}: {why}")
         else:
             words = f"the records of {topic} with schema {schema} in their {side} wait: {why}"
-            self._say(asked, words)
+            self._report(asked, words)
 
     def _look(self, asked: Question) -> bool:
         """Check an answer; False when a registry does not say anything just now."""
@@ -275,7 +275,7 @@ class _Worker:
             holds = self._translator.holds(self.alias, asked, copied)
         except Exception as error:  # a thread has no caller to raise to
             # Known ids are written as before; records whose ids are not known say why they wait.
-            self._say("look", f"{UNSURE}: {error}")
+            self._report("look", f"{UNSURE}: {error}")
             return False
         self._reported.pop("look", None)
         if not holds:
@@ -294,7 +294,7 @@ class _Worker:
         self._hurry()
         topic, side, schema = asked
         words = f"schema {schema} of {side}s of {topic} is not what it was at a registry"
-        self._say(asked, f"{words}: it is asked for again")
+        self._report(asked, f"{words}: it is asked for again")
 
     def _settle(self) -> None:
         owed, self._owed = self._owed.values(), {}
@@ -309,27 +309,27 @@ class _Worker:
         for each in owed:
             self._owed[each.subject] = each
             words = f"new subject {each.subject} of the hub has not got the compatibility setting"
-            self._say(each.subject, f"{words} {each.level} of its source: {each.why}")
+            self._report(each.subject, f"{words} {each.level} of its source: {each.why}")
 
-    def _say(self, about: Question | str, words: str) -> None:
+    def _report(self, about: Question | str, words: str) -> None:
         if words != self._reported.get(about) and not self._is_over:
             if len(self._reported) >= MAX_REPORTED:
                 self._reported.clear()
             self._reported[about] = words
             self._translator.note(self.alias, words)
 
-    def _say_answer(self, asked: Question, answer: Named | NoSchema) -> None:
+    def _report_answer(self, asked: Question, answer: Named | NoSchema) -> None:
         topic, side, schema = asked
         if not isinstance(answer, NoSchema):
-            self._say(asked, f"schema {schema} of {side}s of {topic} is {answer} at the hub")
+            self._report(asked, f"schema {schema} of {side}s of {topic} is {answer} at the hub")
             return
         others = [it for it in self._answers.refused if it[:2] == asked[:2]]
         if len(others) <= MOST_NOTES:
             words = (
                 f"no schema {schema} is known to its registry: {side}s of {topic} are kept aside"
             )
-            self._say(asked, words)
+            self._report(asked, words)
         else:
             words = f"more than {MOST_NOTES} schemas that {side}s of {topic} name are not known to"
             fix = "where these are no schema ids, topics.schemas: pass copies them as they are"
-            self._say(f"{topic} {side}", f"{words} its registry ({fix})")
+            self._report(f"{topic} {side}", f"{words} its registry ({fix})")

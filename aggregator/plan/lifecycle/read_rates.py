@@ -65,10 +65,10 @@ def _hold_back(ctx: StepContext, behind: Collection[str], lags: Mapping[str, int
     config = ctx.news.config
     for alias in sorted(after - before):
         limit = config.sources[alias].catch_up_records_per_second
-        _say(ctx, alias, f"is {lags[alias]:,} records behind: it catches up at {limit:,} a second")
+        _emit(ctx, alias, f"is {lags[alias]:,} records behind: it catches up at {limit:,} a second")
     for alias in sorted(before - after):
         if alias in config.sources:
-            _say(ctx, alias, "has caught up")
+            _emit(ctx, alias, "has caught up")
     pace = plan_pace(config, after)
     if (after, pace) != (before, ctx.state.pace):
         if pace != ctx.state.pace:
@@ -76,5 +76,5 @@ def _hold_back(ctx: StepContext, behind: Collection[str], lags: Mapping[str, int
         ctx.update(behind=after, pace=pace)
 
 
-def _say(ctx: StepContext, alias: str, words: str) -> None:
+def _emit(ctx: StepContext, alias: str, words: str) -> None:
     ctx.emit("source_pace", f"source {alias} {words}", {"source": alias})

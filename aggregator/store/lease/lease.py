@@ -117,7 +117,7 @@ class Lease:
         """From now on limit how long the JVM may send; after that it waits by itself."""
         with self._lock:
             self._until = until
-            self._tell_jvm()
+            self._inform_jvm()
         self.tick()
 
     def tick(self) -> None:
@@ -153,7 +153,7 @@ class Lease:
         if renewed is None or renewed.steady <= self._renewed.steady:
             return
         self._renewed = renewed
-        self._tell_jvm()
+        self._inform_jvm()
         if self._waits and self._renewed.until(self._clock()) < self._seconds * USABLE:
             self._waits = False
             self._emit("lease_renewed", "the lease is renewed, no one has taken over")
@@ -166,7 +166,7 @@ class Lease:
         if self._until is not None:
             self._until(NEVER_AGAIN, 0)
 
-    def _tell_jvm(self) -> None:
+    def _inform_jvm(self) -> None:
         if self._until is not None:
             usable = self._seconds * USABLE
             left = max(0.0, usable - self._renewed.until(self._clock()))

@@ -93,7 +93,7 @@ class Standby:
                 mark, since = found.mark, now
             turn = plan_turn(self._sighting(found, now - since))
             if turn is not Turn.WAIT:
-                self._say(turn, found)
+                self._report_waiting(turn, found)
                 # A store's lease is waited for by the start itself, which then knows it is over.
                 overdue = turn is Turn.OVERDUE and self._local
                 return str(found.mark) if overdue and found is not None else ""
@@ -143,7 +143,7 @@ class Standby:
             SLOW_START * self._config.supervision.connect_timeout,
         )
 
-    def _say(self, turn: Turn, found: WriterRecord | None) -> None:
+    def _report_waiting(self, turn: Turn, found: WriterRecord | None) -> None:
         if found is None and not self._reported:
             return
         who = f"{found.owner}: " if found is not None else ""
