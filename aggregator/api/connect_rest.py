@@ -218,7 +218,7 @@ def restart(
     if not only_failed or connector_json.ends_lanes(before):
         here.control.restart(name)
     elif wanted:
-        here.control.look_again()
+        here.control.request_discovery()
     if not include_tasks and not only_failed:
         return Response(status_code=204)
     return JSONResponse(connector_json.restarted(status) if wanted else status, 202)
@@ -232,7 +232,7 @@ def restart_task(here: Here, name: str, number: int) -> None:
     if connector_json.ends_lanes(connector, number):
         here.control.restart(name)
     else:
-        here.control.look_again()
+        here.control.request_discovery()
 
 
 @router.get("/connector-plugins")

@@ -83,7 +83,7 @@ class Desk:
         accepted = self._gaps().accept(names, source, topic)
         # Where it only starts, or stops, the next look is the first one of a start.
         with suppress(NotReadyError):
-            self._control.look_again()
+            self._control.request_discovery()
         return gaps_report(accepted, only_open=False, limit=len(accepted))
 
     def quarantine(self, wanted: Filter, *, retried: bool, limit: int) -> QuarantineReport:

@@ -16,7 +16,7 @@ from aggregator.engine.workers import Threads, session_of, start_driver, threads
 from aggregator.features.quarantine.follower import QuarantineWatch
 from aggregator.kafka.admin import HUB, open_admin
 from aggregator.kafka.discovery.hub_logs import stood_at
-from aggregator.kafka.discovery.poller import first_look
+from aggregator.kafka.discovery.poller import first_snapshot
 from aggregator.kafka.discovery.prepare import Prepared, prepare
 from aggregator.model.errors import (
     EXIT_CLUSTER,
@@ -29,7 +29,7 @@ from aggregator.model.errors import (
 )
 from aggregator.model.events import Event, EventSink
 from aggregator.model.failpoint import failpoint
-from aggregator.plan.snapshot import Look
+from aggregator.plan.snapshot import ClusterSnapshot
 from aggregator.status.assemble import status
 from aggregator.status.schema import Phase, Status
 from aggregator.status.view import View, first_view, waiting_view
@@ -149,7 +149,7 @@ def _run(
         session = stack.enter_context(session_of(config, plan, driver))
         hub = stack.enter_context(open_admin(config, HUB))
         failpoint("after-lock")
-        look = first_look(config, prepared)
+        snapshot = first_snapshot(config, prepared)
         table = writer.claim()
         failpoint("after-epoch")
         # Those that exist: others are created later.
@@ -158,9 +158,9 @@ def _run(
         writer.ready(session.result(), config)
         if not writer.was_alone:
             # Another one may have kept copying during discovery.
-            look = first_look(config, prepared)
+            snapshot = first_snapshot(config, prepared)
         # 5 to 7: start, supervise, stop
-        with threads_of(look, session, hub, table, stood, control, emit) as threads:
+        with threads_of(snapshot, session, hub, table, stood, control, emit) as threads:
             engine = Engine(
                 view,
                 threads,
@@ -172,13 +172,13 @@ def _run(
                 until_done=wish.until_caught_up,
                 fresh=wish.fresh,
             )
-            problems = _live(engine, threads, writer, look, emit)
+            problems = _live(engine, threads, writer, snapshot, emit)
             if wish.until_caught_up:
                 problems |= engine.failed | engine.backfills.problems
         if not problems:
             writer.release()
     view = _last_view(engine.view, threads, problems)
-    missing = {it: why for it, why in look.unreachable.items() if it not in control.paused}
+    missing = {it: why for it, why in snapshot.unreachable.items() if it not in control.paused}
     code = _exit_code(engine, missing, problems, wish.until_caught_up)
     said = [*problems.values()]
     if wish.until_caught_up:
@@ -202,15 +202,15 @@ def _last_view(view: View, threads: Threads, problems: Mapping[str, str]) -> Vie
 
 
 def _live(
-    engine: Engine, threads: Threads, writer: Writer, look: Look, emit: EventSink
+    engine: Engine, threads: Threads, writer: Writer, snapshot: ClusterSnapshot, emit: EventSink
 ) -> dict[str, str]:
     """Steps 5 to 7. Returns lane -> problem for lanes that did not end well."""
     try:
-        engine.begin(look)
+        engine.begin(snapshot)
         count = len(engine.state.lanes)
         emit(Event("running", "1 lane runs" if count == 1 else f"{count} lanes run"))
         threads.observer.start()
-        threads.lookout.start()
+        threads.poller.start()
         engine.supervise()
     except CheckpointConflictError:
         # Another instance writes this checkpoint: what is committed now would be overwritten.

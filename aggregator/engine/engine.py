@@ -36,7 +36,7 @@ from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import State
 from aggregator.plan.lifecycle.step import step
 from aggregator.plan.plan import Plan
-from aggregator.plan.snapshot import Doubts, Look
+from aggregator.plan.snapshot import ClusterSnapshot, Doubts
 from aggregator.status.schema import Phase
 from aggregator.status.view import View
 from aggregator.store.gaps import GapTable
@@ -80,7 +80,7 @@ class Engine:
         self._connector = threads.connector
         self._read_on = DamageFinder(threads.spark).read_on
         self._observer = observer = threads.observer
-        self._lookout = threads.lookout
+        self._poller = threads.poller
         self._sources = threads.sources
         self._services = threads.services
         self._writer = writer
@@ -95,7 +95,7 @@ class Engine:
         self.backfills = Backfills(
             Tools(threads.spark, threads.connector, threads.hub, threads.translator, emit),
             BackfillTable(StateStore.of(config.checkpoint)),
-            self.look_again,
+            self.request_discovery,
         )
         self._publisher = StatusPublisher(
             view=first,
@@ -109,7 +109,7 @@ class Engine:
         self._known = KnownOf(observer)
         self._leaving = frozenset[str]()
         self._again = False
-        self._look_failed = False
+        self._discovery_failed = False
         self._measured: Measured | None = None
         self._news: Measured | None = None
         """The measurement that no step has taken yet."""
@@ -135,7 +135,7 @@ class Engine:
             lanes=self._lanes,
             recovery=self._recovery,
             observer=self._observer,
-            lookout=threads.lookout,
+            poller=threads.poller,
             hub=threads.hub,
             changes=threads.changes,
             gaps=self._gaps,
@@ -178,14 +178,14 @@ class Engine:
         """Lanes that have failed and do not run again: name -> why."""
         return {name: over.reason for name, over in self.state.over.items() if over.reason}
 
-    def begin(self, look: Look) -> None:
-        """Start every lane of the first look, when all that has to be recovered is.
+    def begin(self, snapshot: ClusterSnapshot) -> None:
+        """Start every lane of the first snapshot, when all that has to be recovered is.
 
         Raises ConfigError for a transform that does not fit, ClusterError when the hub refuses a
         change that the plan needs, CheckpointError when a start cannot be committed.
         """
         self.backfills.load()
-        first: Look | None = look
+        first: ClusterSnapshot | None = snapshot
         while not self.state.begun and not self._stop.is_set():
             self._raise_what_ends_all()
             self._take_turn(first)
@@ -214,17 +214,17 @@ class Engine:
     def turn(self) -> None:
         """Collect, decide, execute, publish; raise what ends the run."""
         self._raise_what_ends_all()
-        newest = self._lookout.latest()
+        newest = self._poller.latest()
         if isinstance(newest, AggregatorError):
             self._emit(Event("look_failed", f"nothing new can be found: {newest}"))
-        self._look_failed = isinstance(newest, AggregatorError)
+        self._discovery_failed = isinstance(newest, AggregatorError)
         due = time.monotonic() >= self._next_measure
         if due:
             self._next_measure = time.monotonic() + STATUS_SECONDS
             self._measure()
         if self._lanes.has_news:
             self._news_at = time.monotonic()
-        self._take_turn(newest if isinstance(newest, Look) else None)
+        self._take_turn(newest if isinstance(newest, ClusterSnapshot) else None)
         self._lanes.translate()
         self.backfills.turn(self._sight())
         self._is_quiet = self.state.is_quiet and not self.backfills.is_busy
@@ -270,7 +270,7 @@ class Engine:
                 raise RefusedError(["it is stopping: what was asked for holds when it starts"])
             self.turn()
 
-    def look_again(self) -> None:
+    def request_discovery(self) -> None:
         """Run discovery soon, and apply its result."""
         self._again = True
 
@@ -293,7 +293,7 @@ class Engine:
         is_news = (
             self._again
             or self._control.door.has_commands
-            or self._lookout.has_news
+            or self._poller.has_news
             or self._lanes.has_news
             or self._writer.error is not None
             or self._observer.conflict is not None
@@ -345,13 +345,13 @@ class Engine:
         if (failure := self._observer.failure) is not None:
             raise AggregatorError(f"checkpoints have stopped: {failure}") from failure
 
-    def _take_turn(self, look: Look | None) -> None:
+    def _take_turn(self, snapshot: ClusterSnapshot | None) -> None:
         config = self._in_force.config
-        news = self._collect(config, look)
+        news = self._collect(config, snapshot)
         for _ in range(STEPS_IN_A_TURN):
             begun = self.state.begun
             self.state, commands = step(self.state, news, time.monotonic())
-            self._lookout.doubts = Doubts(news.known.positions, self.state.damaged, self._read_on)
+            self._poller.doubts = Doubts(news.known.positions, self.state.damaged, self._read_on)
             if not commands:
                 return
             outcomes = self._executor.carry_out(commands, config)
@@ -361,13 +361,15 @@ class Engine:
                 self._note_prepared(outcome)
             news = replace(self._collect(config, None, turn=False), outcomes=tuple(outcomes))
 
-    def _collect(self, config: Config, look: Look | None, *, turn: bool = True) -> News:
+    def _collect(
+        self, config: Config, snapshot: ClusterSnapshot | None, *, turn: bool = True
+    ) -> News:
         """The news, with all inputs of a step."""
         ended = self._recovery.ended() if turn else None
         if ended is not None:
             self._raise_if_first([ended], begun=self.state.begun)
         again, self._again = self._again, False
-        failed, self._look_failed = self._look_failed, False
+        failed, self._discovery_failed = self._discovery_failed, False
         measured, self._news = self._news, None
         return News(
             config=config,
@@ -378,11 +380,11 @@ class Engine:
             open=frozenset(key for key in self.state.lost_keys if self._is_open(config, key)),
             paused=self._control.out,
             leaving=self._leaving,
-            look=look,
+            snapshot=snapshot,
             outcomes=() if ended is None else (ended,),
             measured=measured,
             again=again,
-            look_failed=failed,
+            discovery_failed=failed,
             turn=turn,
             parts=self._control.out_parts,
             backfilled=self.backfills.writing,
@@ -390,12 +392,12 @@ class Engine:
 
     def _sight(self) -> BackfillSight | None:
         """The inputs of backfills; None while there is no snapshot of the config in force."""
-        look = self.state.look
-        if look is None:
+        snapshot = self.state.snapshot
+        if snapshot is None:
             return None
         return BackfillSight(
             config=self._in_force.config,
-            look=look,
+            snapshot=snapshot,
             live=self._observer.positions,
             seen=self._sources.seen(),
             refused=self.state.refused,
@@ -429,9 +431,9 @@ class Engine:
 
     def _note_prepared(self, outcome: Outcome) -> None:
         if isinstance(outcome.command, Prepare) and outcome.error is None:
-            look = outcome.command.look
+            snapshot = outcome.command.snapshot
             if self._measured is None or not self._measured.ends:
-                self._observer.saw(seen_of(look.observed))
+                self._observer.saw(seen_of(snapshot.observed))
 
     def _publish_ended(self, ended: Mapping[str, str]) -> None:
         if ended != self.view.ended or time.monotonic() >= self._next_measure:

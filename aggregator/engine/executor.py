@@ -18,7 +18,7 @@ from aggregator.kafka.admin import ClusterAdmin
 from aggregator.kafka.admin.ids import read_ids
 from aggregator.kafka.discovery.creation import HubChanges
 from aggregator.kafka.discovery.hub_logs import read_topics
-from aggregator.kafka.discovery.poller import Lookout
+from aggregator.kafka.discovery.poller import DiscoveryPoller
 from aggregator.kafka.discovery.prepare import settle
 from aggregator.model.errors import (
     AggregatorError,
@@ -39,7 +39,6 @@ from aggregator.plan.lifecycle.commands import (
     End,
     Finish,
     Hold,
-    LookAgain,
     Move,
     Outcome,
     Prepare,
@@ -47,6 +46,7 @@ from aggregator.plan.lifecycle.commands import (
     Recover,
     Release,
     Remember,
+    RequestDiscovery,
     SetPace,
     Start,
     Started,
@@ -54,7 +54,7 @@ from aggregator.plan.lifecycle.commands import (
 from aggregator.plan.lifecycle.inputs import FoundGaps, HubLogs, Ready
 from aggregator.plan.plan import Plan, replanned
 from aggregator.plan.refusals import NOTHING_REFUSED
-from aggregator.plan.snapshot import Look
+from aggregator.plan.snapshot import ClusterSnapshot
 from aggregator.plan.topics.hub_topics import flowing_of
 from aggregator.store.checkpoint.identity import identity_of
 from aggregator.store.gaps import GapTable
@@ -69,7 +69,7 @@ class CommandExecutor:
         lanes: Lanes,
         recovery: Recovery,
         observer: Observer,
-        lookout: Lookout,
+        poller: DiscoveryPoller,
         hub: ClusterAdmin,
         changes: HubChanges,
         gaps: GapTable,
@@ -80,7 +80,7 @@ class CommandExecutor:
         self._lanes = lanes
         self._recovery = recovery
         self._observer = observer
-        self._lookout = lookout
+        self._poller = poller
         self._hub = hub
         self._changes = changes
         self._gaps = gaps
@@ -140,8 +140,8 @@ class CommandExecutor:
 
     def _do(self, command: Command, config: Config) -> object:
         match command:
-            case Prepare(look):
-                return self._prepare(look, config)
+            case Prepare(snapshot):
+                return self._prepare(snapshot, config)
             case RecordGaps(records):
                 self._gaps.append(records)
             case Move(positions, why):
@@ -169,15 +169,15 @@ class CommandExecutor:
             case SetPace(pace):
                 self._pace = pace
                 self._lanes.pace(pace)
-            case LookAgain():
-                self._lookout.wake()
+            case RequestDiscovery():
+                self._poller.wake()
             case Emit(event):
                 self._emit(event)
             case Abort(error):
                 raise error
         return None
 
-    def _prepare(self, look: Look, config: Config) -> Ready:
+    def _prepare(self, snapshot: ClusterSnapshot, config: Config) -> Ready:
         """Check the transforms, then change the hub's topics, and use the plan that is left.
 
         A topic that the hub refuses is adapted, or left out. Returns that plan, and what the table
@@ -185,13 +185,13 @@ class CommandExecutor:
         is changed, ClusterError when the hub does not answer, or refuses what all need, and
         CheckpointError for a table that was never read.
         """
-        self.check(look.plan)
+        self.check(snapshot.plan)
         if config is not self._config:
             # Other settings may be what it refused for.
             self._config, self._refusals = config, NOTHING_REFUSED
-        flowing = flowing_of(self._plan.routes if self._plan is not None else look.plan.routes)
+        flowing = flowing_of(self._plan.routes if self._plan is not None else snapshot.plan.routes)
         failpoint("before-apply")
-        plan, refusals = look.plan, self._refusals.at(time.monotonic())
+        plan, refusals = snapshot.plan, self._refusals.at(time.monotonic())
         if refused := self._changes.refused():
             refusals = refusals.after(refused, config.topics, time.monotonic())
             plan = replanned(plan, config, refusals, cores=os.cpu_count(), flowing=flowing)
@@ -206,17 +206,17 @@ class CommandExecutor:
 
         found = settle(plan, config, refusals, attempt, flowing)
         failpoint("after-apply")
-        if new := [it for it in found.plan.refusals if it not in look.plan.refusals]:
+        if new := [it for it in found.plan.refusals if it not in snapshot.plan.refusals]:
             raise ClusterError(f"hub: {'; '.join(new)}")
         made = {it.action.name for it in found.done if isinstance(it.action, CreateTopic)}
         created = self._ids_of(made - creating, config.supervision.connect_timeout)
         if (unknown := made - creating - created.keys()) and not self._changes.all_now:
             # Without its id a topic that is created again would pass unnoticed.
             creating |= unknown
-            self._lookout.wake()
+            self._poller.wake()
         found = replace(found, plan=replace(found.plan, creating=creating, created=created))
         self._plan, self._refusals = found.plan, found.refusals
-        self._lookout.goes_by(found.plan.routes, found.refusals)
+        self._poller.goes_by(found.plan.routes, found.refusals)
         self._observer.update(identity_of(found.plan))
         try:
             gaps, self._knows_gaps = FoundGaps(self._gaps.load()), True
@@ -230,7 +230,7 @@ class CommandExecutor:
     def _ids_of(self, topics: Collection[str], timeout: float) -> Mapping[str, str]:
         """The ids of hub topics that were just created, of those of which the hub reports any.
 
-        A later look has those of the others.
+        A later snapshot has those of the others.
         """
         try:
             return read_ids(self._hub, topics, timeout).topic_ids if topics else {}

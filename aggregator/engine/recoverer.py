@@ -140,7 +140,7 @@ class Recovery:
             self._outcome = Outcome(command, error=error)
 
     def recover(self, command: Recover, config: Config) -> Recovered:
-        """Look what the hub tail holds of the partitions, and commit where they are.
+        """Read what the hub tail holds of the partitions, and commit where they are.
 
         Those whose hub topics do not show yet all that they hold, or cannot be read, are left as
         they are: the others do not wait for them. What the sources do not hold any more is recorded
@@ -149,9 +149,9 @@ class Recovery:
         """
         began = time.monotonic()
         begin = self._observer.positions.only(command.partitions)
-        earlier = self._earlier(begin, command.look.plan, config)
+        earlier = self._earlier(begin, command.snapshot.plan, config)
         own = self._observer.state.own_hub_ends(begin)
-        needs = needed_topics(command.look.plan.routes, begin, own, earlier)
+        needs = needed_topics(command.snapshot.plan.routes, begin, own, earlier)
         known = self._observer.hub_ends
         reader, timeout = hub_reader_settings(config.hub), config.supervision.connect_timeout
         hub = self._hub_logs(frozenset(needs.values()), reader, timeout, alone=command.alone)
@@ -181,30 +181,30 @@ class Recovery:
         earlier: dict[TopicPartition, int],
     ) -> Recovered:
         """What `recover` does, of partitions of which the hub shows all that it holds."""
-        state, look = self._observer.state, command.look
+        state, snapshot = self._observer.state, command.snapshot
         begin = self._observer.positions.only(command.partitions)
         own_ends = state.own_hub_ends(begin)
-        into = needed_topics(look.plan.routes, begin, {}, ())
+        into = needed_topics(snapshot.plan.routes, begin, {}, ())
         ids = {sp: it for sp, it in state.own_hub_ids().items() if sp in begin}
-        renewed = renewed_topics(ids, into, look.plan.hub_ids)
+        renewed = renewed_topics(ids, into, snapshot.plan.hub_ids)
         lost = merged(lost_topics(own_ends, into, hub_logs), renewed)
-        held = self._held(begin, lost, renewed, config, look.plan, hub_logs)
+        held = self._held(begin, lost, renewed, config, snapshot.plan, hub_logs)
         begin = begin.merged({sp: it.position for sp, it in held.items()})
         own_ends |= {sp: it.ends for sp, it in held.items()}
         bound = least_ends(own_ends.values()) | earlier
         known = replace(state.remembered(), positions=begin)
         logs = {
             sp: log
-            for sp, log in look.observed.offsets.items()
-            if sp in command.partitions and is_same_log(sp, known, look.observed)
+            for sp, log in snapshot.observed.offsets.items()
+            if sp in command.partitions and is_same_log(sp, known, snapshot.observed)
         }
         reader = hub_reader_settings(config.hub)
         tail = plan_tail(begin, bound, hub_logs, own_ends)
-        tail_found = self._read(tail, look.plan, reader)
+        tail_found = self._read(tail, snapshot.plan, reader)
         if tail_found.unread:
             raise UnreadError(tail_found.unread)
         failpoint("after-scan")
-        routes = look.plan.routes
+        routes = snapshot.plan.routes
         judged = compare_origins(
             connector=self._connector,
             config=config,
@@ -218,16 +218,18 @@ class Recovery:
         ranges = {sp: skip.ranges for sp, skip in found.items()}
         positions = recovered_positions(tail.positions, ranges, logs)
         losses = plan_losses(known, positions, highest(ranges), logs, counts_below(ranges, logs))
-        now = {sp: look.observed.log(sp) for sp in judged.foreign}
+        now = {sp: snapshot.observed.log(sp) for sp in judged.foreign}
         foreign = plan_foreign(judged, tail_found.parts, begin, routes, now)
-        unknown = plan_unknown(held, lost, known, positions, look.observed)
+        unknown = plan_unknown(held, lost, known, positions, snapshot.observed)
         records = self._record((*losses, *foreign, *unknown))
         # Ends that were looked up while a lane still read say nothing about what it has read.
         sure = {
-            sp: log.latest for sp, log in logs.items() if look.began > command.left_at.get(sp, 0.0)
+            sp: log.latest
+            for sp, log in logs.items()
+            if snapshot.began > command.left_at.get(sp, 0.0)
         }
         skips = plan_skips(positions, found, sure)
-        hub_ids = identity_of(look.plan).hub_ids
+        hub_ids = identity_of(snapshot.plan).hub_ids
         holes = self._commit(positions, skips, judged.partitions, tail, bound, held, hub_ids)
         failpoint("after-recovered")
         return Recovered(

@@ -29,12 +29,12 @@ from aggregator.features.services import Services
 from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
 from aggregator.kafka.discovery.creation import HubChanges
 from aggregator.kafka.discovery.hub_logs import StoodAt, read_ends
-from aggregator.kafka.discovery.poller import Lookout
+from aggregator.kafka.discovery.poller import DiscoveryPoller
 from aggregator.kafka.discovery.probes import SourcesWatch
 from aggregator.model.events import Event, EventSink
 from aggregator.plan.lanes.slots import plan_slots
 from aggregator.plan.plan import Plan
-from aggregator.plan.snapshot import Look
+from aggregator.plan.snapshot import ClusterSnapshot
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.identity import identity_of
 
@@ -49,7 +49,7 @@ class Threads:
 
     spark: SparkSession
     connector: Connector
-    lookout: Lookout
+    poller: DiscoveryPoller
     sources: SourcesWatch
     hub: ClusterAdmin
     changes: HubChanges
@@ -102,7 +102,7 @@ def session_of(
 
 @contextmanager
 def threads_of(
-    look: Look,
+    snapshot: ClusterSnapshot,
     session: Future[SparkSession],
     hub: ClusterAdmin,
     table: CheckpointTable,
@@ -119,10 +119,10 @@ def threads_of(
         services.end()
 
     with ExitStack() as stack:
-        lookout = Lookout(in_force, look.plan.sources, look.plan.routes)
-        changes = HubChanges(emit, lookout.wake)
+        poller = DiscoveryPoller(in_force, snapshot.plan.sources, snapshot.plan.routes)
+        changes = HubChanges(emit, poller.wake)
         sources, translator = SourcesWatch(), Translator(in_force, emit)
-        for each in (translator, sources, changes, lookout):
+        for each in (translator, sources, changes, poller):
             stack.callback(each.stop)
         admin = stack.enter_context(open_admin(control.config, HUB))
         spark = session.result()
@@ -134,12 +134,12 @@ def threads_of(
             service.start()
         # All of them, before any is waited for.
         stack.callback(end)
-        observer = _observer(in_force, look, hub, table, connector, emit)
+        observer = _observer(in_force, snapshot, hub, table, connector, emit)
         stack.callback(observer.stop)
         yield Threads(
             spark=spark,
             connector=connector,
-            lookout=lookout,
+            poller=poller,
             sources=sources,
             hub=admin,
             changes=changes,
@@ -152,7 +152,7 @@ def threads_of(
 
 def _observer(
     in_force: InForce,
-    look: Look,
+    snapshot: ClusterSnapshot,
     hub: ClusterAdmin,
     table: CheckpointTable,
     connector: Connector,
@@ -165,7 +165,7 @@ def _observer(
         table,
         read_hub,
         connector,
-        identity_of(look.plan),
+        identity_of(snapshot.plan),
         in_force,
         in_force.config.checkpoint.history,
         emit,

@@ -19,7 +19,7 @@ ReadOn = Callable[
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """What discovery must look at more closely than usual.
+    """What discovery must examine more closely than usual.
 
     A log that seems to end before its position may only be held back by a transaction; where the
     positions are not known yet, any may. What a reader could not read, in `damaged`, is read again
@@ -32,7 +32,7 @@ class Doubts:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ClusterSnapshot:
     """The plan from a snapshot, log ranges, and offsets for timestamp starts.
 
     `began` is when discovery began, by the monotonic clock: since then the clusters were asked for
@@ -64,8 +64,8 @@ def is_selected(config: Config, key: TopicKey) -> bool:
 class TopicsSeen:
     """The topics of each source as it last listed them; those that `came` since the first listing.
 
-    What came is new as a whole. For good, because several looks may follow before it is read from
-    its beginning: its source is paused, say.
+    What came is new as a whole. For good, because several snapshots may follow before it is read
+    from its beginning: its source is paused, say.
     """
 
     topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -97,9 +97,9 @@ class TopicsSeen:
             topics[alias] = names | (topics.get(alias, frozenset()) if same else frozenset())
         return TopicsSeen(topics, {**self.cluster_ids, **more.cluster_ids}, self.came)
 
-    def after(self, look: Look, config: Config) -> TopicsSeen:
-        """The same after one look more, by the config in force."""
-        sources = look.plan.sources
+    def after(self, snapshot: ClusterSnapshot, config: Config) -> TopicsSeen:
+        """The same after one snapshot more, by the config in force."""
+        sources = snapshot.plan.sources
         # Behind an alias that leads to another cluster now nothing came.
         before = {
             alias: names

@@ -52,7 +52,7 @@ from aggregator.plan.positions.recovery import (
     recovered_positions,
 )
 from aggregator.plan.positions.start import Damage, Gap, GapKind, Observed, Remembered
-from aggregator.plan.snapshot import Look, TopicsSeen
+from aggregator.plan.snapshot import ClusterSnapshot, TopicsSeen
 from aggregator.store.checkpoint.rows import HUB as HUB_ALIAS
 from aggregator.store.checkpoint.rows import Checkpoint
 from aggregator.store.checkpoint.start_state import CheckpointState, Entry
@@ -220,7 +220,7 @@ class World:
             self.config, until_done=self.until_done, topics=self.kept, kept=self.kept
         )
         self.job: tuple[c.Recover, int] | None = None
-        self.looks: list[tuple[float, Look]] = []
+        self.snapshots: list[tuple[float, ClusterSnapshot]] = []
         self.asked = True
 
     @property
@@ -288,8 +288,8 @@ class World:
         """A hub topic is deleted, and another one by its name holds as many records of others."""
         name = HUB_TOPICS[alias]
         # What is decided by a look from before this is as if it had been decided before it.
-        looks = [self.state.look, *(it for _, it in self.looks)] if is_running else []
-        if any(it and it.plan.hub_ids.get(name) == self.hub_ids[name] for it in looks):
+        snapshots = [self.state.snapshot, *(it for _, it in self.snapshots)] if is_running else []
+        if any(it and it.plan.hub_ids.get(name) == self.hub_ids[name] for it in snapshots):
             self._forget_gone(alias)
         number = int(self.hub_ids[name].rpartition("-")[2]) + 1
         self.hub_ids = {**self.hub_ids, name: f"{name}-{number}"}
@@ -423,7 +423,7 @@ class World:
         self._report()
         if self.asked or self.rng.random() < 0.05:
             self.asked = False
-            self.looks.append((self.now + self.rng.choice((0.25, 1.0, 2.0)), self._look()))
+            self.snapshots.append((self.now + self.rng.choice((0.25, 1.0, 2.0)), self._discover()))
         self._steps()
 
     def until(self, check: Callable[[], object], turns: int = 400) -> None:
@@ -516,16 +516,16 @@ class World:
 
     def _news(self, *, turn: bool) -> News:
         outcomes: tuple[c.Outcome, ...] = ()
-        look = None
+        snapshot = None
         if turn:
             if self.job is not None:
                 command, left = self.job
                 self.job = (command, left - 1)
                 if left <= 0:
                     outcomes, self.job = (self._recovered(command),), None
-            if ready := [it for it in self.looks if it[0] <= self.now]:
-                look = ready[-1][1]
-                self.looks = [it for it in self.looks if it[0] > self.now]
+            if ready := [it for it in self.snapshots if it[0] <= self.now]:
+                snapshot = ready[-1][1]
+                self.snapshots = [it for it in self.snapshots if it[0] > self.now]
         return News(
             self.config,
             DAY + timedelta(seconds=self.now),
@@ -535,7 +535,7 @@ class World:
             frozenset(it.key for it in self.ghosts),
             {alias: f"paused; aggregator resume {alias}" for alias in self.paused},
             self.leaving,
-            look=look,
+            snapshot=snapshot,
             outcomes=outcomes,
             measured=self._measured() if turn else None,
             turn=turn,
@@ -589,7 +589,7 @@ class World:
             if alias not in self.away
         }
 
-    def _look(self) -> Look:
+    def _discover(self) -> ClusterSnapshot:
         ids = {(sp.cluster, sp.topic): self.logs[sp].topic_id for sp in PARTITIONS}
         self.met |= self.only - self.away
         known = self.only & self.met
@@ -618,7 +618,7 @@ class World:
             if (at := self._news(turn=False).known.positions.get(sp)) is not None
         }
         observed = Observed(clusters, ids, logs, damages=damages)
-        return Look(plan, observed, {}, self.now, unreachable)
+        return ClusterSnapshot(plan, observed, {}, self.now, unreachable)
 
     # What it does
 
@@ -641,11 +641,11 @@ class World:
 
     def _do(self, command: c.Command) -> object:
         match command:
-            case c.Prepare(look):
+            case c.Prepare(snapshot):
                 self._may_fail("the hub")
                 error = self._fails("the table of gaps", 0.05)
-                creating = self._creating(look)
-                plan = replace(look.plan, creating=creating)
+                creating = self._creating(snapshot)
+                plan = replace(snapshot.plan, creating=creating)
                 return Ready(plan, FoundGaps({} if error else dict(self.table), error))
             case c.RecordGaps(records):
                 self._may_fail("the table of gaps")
@@ -692,7 +692,7 @@ class World:
                 for sp in partitions:
                     self._left(self.lanes[name], sp)
                     del self.lanes[name].positions[sp]
-            case c.LookAgain():
+            case c.RequestDiscovery():
                 self.asked = True
             case c.Emit(event):
                 self.events.append((event.kind, event.message))
@@ -733,13 +733,13 @@ class World:
 
     def _seen_id(self, sp: SourcePartition) -> str:
         """The topic's id as the look that is gone by has told it."""
-        assert self.state.look is not None
-        return self.state.look.observed.topic_ids[sp.cluster, sp.topic]
+        assert self.state.snapshot is not None
+        return self.state.snapshot.observed.topic_ids[sp.cluster, sp.topic]
 
     def _seen_hub_ids(self) -> Mapping[str, str]:
         """The ids of the hub's topics as the look that is gone by has told them."""
-        assert self.state.look is not None
-        return self.state.look.plan.hub_ids
+        assert self.state.snapshot is not None
+        return self.state.snapshot.plan.hub_ids
 
     def _own_hub_ids(self, sp: SourcePartition) -> Mapping[str, str]:
         """Those that its last commit belongs to."""
@@ -797,19 +797,19 @@ class World:
             self.check_free(sp)
         late = {sp: name for sp in command.partitions if (name := self.waits_for(sp))}
         waits = dict.fromkeys(late.values(), "it does not show all that it holds")
-        look, entries = command.look, self.entries
+        snapshot, entries = command.snapshot, self.entries
         begin = Positions({sp: entries[sp].position for sp in command.partitions if sp not in late})
         ids = {sp: entries[sp].topic_id for sp in begin}
         bounds = {sp: _end_in(entries[sp].snapshot.hub_ends, sp) for sp in begin}
-        lost = self._lost(begin, look.plan)
+        lost = self._lost(begin, snapshot.plan)
         # All that is known to be copied, wherever the hub holds it.
         begin = begin.merged({sp: self.first.get((sp, ids[sp]), begin[sp]) for sp in lost})
         bounds |= dict.fromkeys(lost, 0)
         known = Remembered(begin, {sp: LogId(sp.cluster, it) for sp, it in ids.items()})
         logs = {
             sp: log
-            for sp, log in look.observed.offsets.items()
-            if sp in begin and ids[sp] == look.observed.topic_ids[sp.cluster, sp.topic]
+            for sp, log in snapshot.observed.offsets.items()
+            if sp in begin and ids[sp] == snapshot.observed.topic_ids[sp.cluster, sp.topic]
         }
         found = {}
         for sp, at in begin.items():
@@ -824,7 +824,9 @@ class World:
         records = tuple(it for it in records if is_new(it, self.table.get(it.id)))
         self.table |= {it.id: it for it in records}
         sure = {
-            sp: log.latest for sp, log in logs.items() if look.began > command.left_at.get(sp, 0.0)
+            sp: log.latest
+            for sp, log in logs.items()
+            if snapshot.began > command.left_at.get(sp, 0.0)
         }
         skips = plan_skips(positions, found, sure)
         self._may_crash()
@@ -832,7 +834,7 @@ class World:
         for sp, at in positions.items():
             clean = sp not in skips and sp not in silent
             hub = len(self.hub) if clean else bounds[sp]
-            rows.append(self._row(sp, at, ids[sp], look.plan.hub_ids, clean=clean, hub=hub))
+            rows.append(self._row(sp, at, ids[sp], snapshot.plan.hub_ids, clean=clean, hub=hub))
         self._append(*rows)
         self._may_crash()
         holes = {
@@ -997,11 +999,11 @@ class World:
                 assert self.state.at(sp).lane == name
         assert seen.keys() == self.state.in_lanes
 
-    def _creating(self, look: Look) -> frozenset[str]:
+    def _creating(self, snapshot: ClusterSnapshot) -> frozenset[str]:
         """Hub topics that are being created; when they are there, another look finds them."""
         if self.state.until_done:
             return frozenset()
-        topics = sorted({route.hub_topic for route in look.plan.routes})
+        topics = sorted({route.hub_topic for route in snapshot.plan.routes})
         found = frozenset(it for it in topics if it in self.creating or self._fails(it, 0.05))
         self.asked = self.asked or bool(found)
         return found

@@ -101,8 +101,8 @@ class PlayedEngine:
         if self.failure is not None:
             raise self.failure
 
-    def look_again(self) -> None:
-        self.calls.append("look again")
+    def request_discovery(self) -> None:
+        self.calls.append("request discovery")
 
     def put(self, proposal: Proposal) -> int:
         self.calls.append("put")

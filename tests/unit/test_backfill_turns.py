@@ -23,7 +23,7 @@ from aggregator.model.values import OffsetRange, Positions, Route
 from aggregator.plan.lanes.rate_limits import Limit
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions.start import Observed
-from aggregator.plan.snapshot import Look
+from aggregator.plan.snapshot import ClusterSnapshot
 from aggregator.store.state_store import StateStore
 from support.backfills import LOG, SP, backfill
 from support.reading import wait_for
@@ -63,7 +63,7 @@ class World:
         observed = Observed({"eu": LOG.cluster}, ids, {SP: OffsetRange(0, 500)})
         plain = BackfillSight(
             load_text("", SETS),
-            Look(plan, observed, {}, 1e12),
+            ClusterSnapshot(plan, observed, {}, 1e12),
             Positions({SP: 100}),
             {},
             frozenset(),
@@ -115,7 +115,7 @@ def test_what_was_ordered_is_there_after_a_restart_and_no_range_is_ordered_twice
         (lambda it: replace(it, live=Positions()), "waits: eu/orders-0 has no position"),
         (
             lambda it: replace(
-                it, look=replace(it.look, plan=cast("Plan", SimpleNamespace(routes=())))
+                it, snapshot=replace(it.snapshot, plan=cast("Plan", SimpleNamespace(routes=())))
             ),
             "waits: its topic is not selected",
         ),

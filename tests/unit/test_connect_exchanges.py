@@ -243,4 +243,4 @@ def test_a_script_that_restarts_what_has_failed_ends_no_lane(api: PlayedApi) -> 
     assert ask("POST", f"{one}/tasks/0/restart", headers=LOGIN)[0] == 204
     code, told = ask("POST", f"{one}/restart?includeTasks=true&onlyFailed=true", headers=LOGIN)
     assert (code, told["tasks"][0]["state"]) == (202, "RESTARTING")
-    assert api.engine.calls == ["look again", "publish"] * 2
+    assert api.engine.calls == ["request discovery", "publish"] * 2

@@ -26,7 +26,7 @@ from aggregator.plan.lifecycle.commands import Command, Outcome
 from aggregator.plan.lifecycle.inputs import Ready
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions.start import Observed
-from aggregator.plan.snapshot import Look
+from aggregator.plan.snapshot import ClusterSnapshot
 
 SP = SourcePartition("eu", "t", 0)
 RECORD = c.RecordGaps(())
@@ -90,8 +90,15 @@ def world() -> World:
 
 def test_each_command_has_an_outcome_in_its_order(world: World) -> None:
     told = c.Emit(Event("kind", "words"))
-    outcomes = world.do(RECORD, MOVE, END, FINISH, c.LookAgain(), told)
-    assert [it.command for it in outcomes] == [RECORD, MOVE, END, FINISH, c.LookAgain(), told]
+    outcomes = world.do(RECORD, MOVE, END, FINISH, c.RequestDiscovery(), told)
+    assert [it.command for it in outcomes] == [
+        RECORD,
+        MOVE,
+        END,
+        FINISH,
+        c.RequestDiscovery(),
+        told,
+    ]
     assert world.asked == ["append", "moved", "end", "finish", "wake"]
     assert world.events == [told.event]
     assert not any(it.error or it.dropped for it in outcomes)
@@ -133,7 +140,7 @@ def test_what_flows_into_a_new_topic_waits_for_its_id_unless_the_run_is_to_end(
     world.changes.all_now = ends
     hub, slots = ClusterFacts("hub", "H", 1, {}), SlotPlan("local[4]", None, 4)
     plan = Plan(hub, {}, {}, (), {}, (CreateTopic("new", 1, None, {}),), (), slots)
-    (prepared,) = world.do(c.Prepare(Look(plan, Observed({}, {}, {}), {}, 0.0)))
+    (prepared,) = world.do(c.Prepare(ClusterSnapshot(plan, Observed({}, {}, {}), {}, 0.0)))
     assert isinstance(prepared.result, Ready)
     assert prepared.result.plan.creating == (frozenset() if ends else {"new"})
     assert ("wake" in world.asked) == (not ends)
@@ -151,7 +158,7 @@ def test_after_another_writer_nothing_is_done_any_more(world: World) -> None:
 def test_nothing_starts_before_the_gaps_of_before_are_known(world: World) -> None:
     hub, slots = ClusterFacts("hub", "H", 1, {}), SlotPlan("local[4]", None, 4)
     plan = Plan(hub, {}, {}, (), {}, (), (), slots)
-    prepare = c.Prepare(Look(plan, Observed({}, {}, {}), {}, 0.0))
+    prepare = c.Prepare(ClusterSnapshot(plan, Observed({}, {}, {}), {}, 0.0))
     damaged = CheckpointError("damaged")
     world.fails["load"] = damaged
     (first,) = world.do(prepare)

@@ -39,7 +39,7 @@ from aggregator.plan.plan import Plan
 from aggregator.plan.positions.origins import HubSample, Print, SampleAnswers, SourceRecord
 from aggregator.plan.positions.recovery import TailPlan
 from aggregator.plan.positions.start import GapKind, Observed
-from aggregator.plan.snapshot import Look
+from aggregator.plan.snapshot import ClusterSnapshot
 from aggregator.plan.topics.hub_topics import HubTopic
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.identity import Identity
@@ -167,7 +167,7 @@ class World:
     # What the test does.
 
     @property
-    def look(self) -> Look:
+    def snapshot(self) -> ClusterSnapshot:
         facts = ClusterFacts("eu", "E", 1, {"orders": TopicFacts("orders", self.topic_id, 3, 1)})
         slots = SlotPlan("local[4]", 4, 2)
         topics = {"orders": HubTopic("orders", 2, 1, "compact")}
@@ -175,7 +175,7 @@ class World:
         hub = replace(facts, cluster_id="H", topics=there)
         plan = Plan(hub, {"eu": facts}, {}, self.routes, topics, (), (), slots)
         observed = Observed({"eu": "E"}, {("eu", "orders"): self.topic_id}, self.sources)
-        return Look(plan, observed, {}, 100.0)
+        return ClusterSnapshot(plan, observed, {}, 100.0)
 
     def crashed(self, positions: Mapping[SourcePartition, int], end: int = 50) -> None:
         """A lane began here, and has written up to there when it died."""
@@ -183,7 +183,7 @@ class World:
         self.grows_to(end)
 
     def command(self, *partitions: SourcePartition, **fields: Any) -> Recover:
-        return Recover(frozenset(partitions), self.look, **{"alone": False, **fields})
+        return Recover(frozenset(partitions), self.snapshot, **{"alone": False, **fields})
 
     def recover(self, *partitions: SourcePartition, **fields: Any) -> None:
         command = self.command(*partitions, **fields)
@@ -456,9 +456,9 @@ def test_ends_that_were_looked_up_while_a_lane_read_cut_nothing_off(world: World
     world.crashed({EU0: 5})
     world.sources[EU0] = OffsetRange(0, 8)
     world.found = {EU0: Skip([(7, 12)])}
-    world.recover(EU0, left_at={EU0: world.look.began + 1})
+    world.recover(EU0, left_at={EU0: world.snapshot.began + 1})
     assert world.skips == {EU0: Skip([(7, 12)])}
-    world.recover(EU0, left_at={EU0: world.look.began - 1})
+    world.recover(EU0, left_at={EU0: world.snapshot.began - 1})
     assert world.skips == {EU0: Skip([(7, 8)])}
 
 

@@ -16,7 +16,7 @@ from aggregator.model.errors import ClusterError
 from aggregator.plan.lifecycle import commands as c
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.step import step
-from aggregator.plan.snapshot import Look
+from aggregator.plan.snapshot import ClusterSnapshot
 from support.flow_world import (
     EU,
     EU0,
@@ -169,28 +169,28 @@ def test_a_clean_start_reads_nothing_and_commits_nothing_more() -> None:
     assert world.checkpoint.seq >= seq + 1
 
 
-def test_a_hub_that_does_not_say_what_it_holds_is_asked_again_after_the_next_look() -> None:
+def test_a_hub_that_does_not_say_what_it_holds_is_asked_again_after_the_next_snapshot() -> None:
     world = running()
     stop(world)
     world.restart()
     state = world.state
 
-    def commands(*outcomes: c.Outcome, look: Look | None = None) -> list[c.Command]:
+    def commands(*outcomes: c.Outcome, snapshot: ClusterSnapshot | None = None) -> list[c.Command]:
         nonlocal state
-        news = replace(world._news(turn=False), outcomes=outcomes, look=look)
+        news = replace(world._news(turn=False), outcomes=outcomes, snapshot=snapshot)
         state, given = step(state, news, world.now)
         return [it for it in given if not isinstance(it, (c.SetPace, c.Remember))]
 
     for _ in range(2):
         world.now += 1
-        (prepare,) = commands(look=world._look())
+        (prepare,) = commands(snapshot=world._discover())
         (asks,) = commands(c.Outcome(prepare, world._do(prepare)))
         assert isinstance(asks, c.AskHub)
         told, again = commands(c.Outcome(asks, error=ClusterError("hub: no answer in 10 s")))
         assert isinstance(told, c.Emit)
         assert told.event.kind == "hub_silent"
         assert "no answer in 10 s" in told.event.message
-        assert isinstance(again, c.LookAgain)
+        assert isinstance(again, c.RequestDiscovery)
         assert commands() == []
 
 

@@ -17,7 +17,7 @@ from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.step import step
 from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.plan import Plan
-from aggregator.plan.snapshot import Look
+from aggregator.plan.snapshot import ClusterSnapshot
 from aggregator.plan.topics.refused_records import NO_ANSWER
 from aggregator.store.checkpoint.start_state import CheckpointState
 from support.flow_world import EU, EU0, EU1, PARTITIONS, ROUTES, US, World, config_of, running
@@ -62,7 +62,7 @@ def test_what_comes_back_while_it_is_given_up_waits_for_that() -> None:
 
 def after_another_look(world: World) -> None:
     began = world.now
-    world.until(lambda: world.state.look is not None and world.state.look.began > began)
+    world.until(lambda: world.state.snapshot is not None and world.state.snapshot.began > began)
     world.until_quiet()
 
 
@@ -203,11 +203,11 @@ def test_nothing_moves_that_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) 
     world.hub = [it for it in world.hub if it[0] != EU0]
     world.until(lambda: world.told("gap_failed"))
     world.until_all(Stage.HELD, EU0)
-    looks = []
+    snapshots = []
     for _ in range(3):
-        looks.append(world.state.look)
+        snapshots.append(world.state.snapshot)
         world.asked = True
-        world.until(lambda: world.state.look is not looks[-1])
+        world.until(lambda: world.state.snapshot is not snapshots[-1])
     world.until_all(Stage.HELD, EU0)
     assert world.entries[EU0].position == 0
     # Once, however often it is tried.
@@ -266,13 +266,13 @@ def test_offsets_that_could_not_be_read_are_asked_for_again_at_once_a_few_times(
         world.turn()
     assert {world.state.at(sp).stage for sp in US} == {Stage.HELD}
     assert "could not be read" in world.state.at(US[0]).why
-    assert len(given(world, c.LookAgain)) == 2
+    assert len(given(world, c.RequestDiscovery)) == 2
     world.leaderless = set()
     world.asked = True
     world.until_all(Stage.READING)
 
 
-def test_what_ends_ends_where_the_first_look_saw_its_log_end() -> None:
+def test_what_ends_ends_where_the_first_snapshot_saw_its_log_end() -> None:
     world = World(Random(7), until_done=True, **{"stream.lanes": "source"})
     world.calm = True
     ends = {sp: log.end for sp, log in world.logs.items()}
@@ -338,7 +338,7 @@ def test_sources_behind_catch_up_at_their_limit_until_they_are_near() -> None:
     ]
 
 
-def test_after_another_config_nothing_is_decided_by_a_look_of_the_old_one() -> None:
+def test_after_another_config_nothing_is_decided_by_a_snapshot_of_the_old_one() -> None:
     world = running()
     both = world.config
     # Its lanes are to end before the config is in force without it.
@@ -356,24 +356,24 @@ def test_after_another_config_nothing_is_decided_by_a_look_of_the_old_one() -> N
     world.until_all(Stage.READING)
 
 
-def test_with_another_config_a_look_is_asked_for_whatever_was_awaited_before() -> None:
+def test_with_another_config_a_snapshot_is_asked_for_whatever_was_awaited_before() -> None:
     """One by the old config may be there already, and is not handed over."""
     world = running()
     state = replace(world.state, asked_at=world.now - 1.0)
     news = replace(world._news(turn=False), config=config_of())
     state, commands = step(state, news, world.now)
-    assert c.LookAgain() in commands
+    assert c.RequestDiscovery() in commands
     assert state.asked_at == world.now
 
 
-def test_a_look_that_is_awaited_and_comes_to_nothing_is_asked_for_again() -> None:
+def test_a_snapshot_that_is_awaited_and_comes_to_nothing_is_asked_for_again() -> None:
     world = running()
     world.lanes["union"].active = False
     world.until(lambda: world.state.asked_at is not None)
-    given(world, c.LookAgain)
-    asked_at, news = world.state.asked_at, replace(world._news(turn=False), look_failed=True)
+    given(world, c.RequestDiscovery)
+    asked_at, news = world.state.asked_at, replace(world._news(turn=False), discovery_failed=True)
     state, commands = step(world.state, news, world.now + 1.0)
-    assert commands == (c.LookAgain(),)
+    assert commands == (c.RequestDiscovery(),)
     assert state.asked_at == world.now + 1.0 != asked_at
     # Who awaits none asks for none.
     assert step(replace(state, asked_at=None), news, world.now)[1] == ()
@@ -390,9 +390,9 @@ def test_what_waits_for_its_hub_topic_is_found_once_for_all_partitions(
         found.append(1)
         return waiting.fget(plan)
 
-    def counted(ctx: StepContext, look: Look) -> Judgement:
+    def counted(ctx: StepContext, snapshot: ClusterSnapshot) -> Judgement:
         judged.append(1)
-        return judge(ctx, look)
+        return judge(ctx, snapshot)
 
     monkeypatch.setattr(Plan, "waiting", property(found_of))
     monkeypatch.setattr(lane_changes, "judge", counted)

@@ -39,7 +39,7 @@ class Scene:
         ctx = StepContext(self.world.state, self.news, self.now)
         notice_logs(ctx)
         self.world.state = ctx.state
-        self.asked = any(type(it).__name__ == "LookAgain" for it in ctx.commands)
+        self.asked = any(type(it).__name__ == "RequestDiscovery" for it in ctx.commands)
         self.told += [it.event.message for it in ctx.commands if hasattr(it, "event")]
         return {sp for sp, it in ctx.state.partitions.items() if it.suspect}
 

@@ -27,7 +27,7 @@ def first(world: World, paused: Mapping[str, str] | None = None) -> Preview:
 
     gaps, known = FoundGaps(dict(world.table)), world._known()
     before = (dict(world.entries), dict(world.table), list(world.hub))
-    found = preview(world.config, world._look(), known, gaps, paused or {}, DAY, ask_hub)
+    found = preview(world.config, world._discover(), known, gaps, paused or {}, DAY, ask_hub)
     assert before == (world.entries, world.table, world.hub)
     return found
 
@@ -95,7 +95,7 @@ def test_a_gap_is_recorded_and_what_goes_on_behind_it_starts_there() -> None:
     assert start.positions[EU0] == world.logs[EU0].earliest
     assert set(start.lane.partitions) == {EU0, EU1, US[1]}
     assert found.waiting.keys() == {US[0]}
-    report = report_of_plan(world._look().plan, found)
+    report = report_of_plan(world._discover().plan, found)
     assert report.data["first"]["moved"] == {str(EU0): world.logs[EU0].earliest}
     assert [it["decision"] for it in report.data["first"]["gaps"]] == ["skip", "stop"]
     (table,) = [it for it in report.parts if isinstance(it, Table) and it.title == "First"]

@@ -170,7 +170,7 @@ def test_topics_that_are_forgotten_are_told_as_before(url: str) -> None:
 
 def test_restart_lets_the_lanes_end_and_start_anew(url: str, engine: PlayedEngine) -> None:
     assert ask("POST", f"{url}/connectors/eu/restart") == (204, None)
-    assert engine.calls == ["leave ['eu']", "look again", "publish"]
+    assert engine.calls == ["leave ['eu']", "request discovery", "publish"]
     engine.calls.clear()
     code, told = ask("POST", f"{url}/connectors/eu/restart?includeTasks=true&onlyFailed=true")
     assert (code, told["name"]) == (202, "eu")

@@ -70,7 +70,7 @@ def test_a_source_is_paused_and_resumed_by_the_engine(
     assert ask("PUT", f"{url}/api/sources/eu/pause")[1]["since"] == since
     code, body = ask("PUT", f"{url}/api/sources/eu/resume")
     assert (code, body["paused"], body["since"], body["by"]) == (200, False, None, "")
-    assert engine.calls[-2:] == ["look again", "publish"]
+    assert engine.calls[-2:] == ["request discovery", "publish"]
     assert control.out == {}
     assert kept.read().sources == {}
 

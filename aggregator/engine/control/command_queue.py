@@ -40,7 +40,7 @@ class Actor(Protocol):
     def check_part(self, part: Part) -> None:
         """Raise RefusedError when none of it is selected."""
 
-    def look_again(self) -> None:
+    def request_discovery(self) -> None:
         """Run discovery soon, and apply its result."""
 
     def put(self, proposal: Proposal) -> int:

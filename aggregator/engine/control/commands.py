@@ -141,7 +141,7 @@ class Control:
 
         def act(engine: Actor) -> None:
             self.pauses.resume(alias, by)
-            engine.look_again()
+            engine.request_discovery()
 
         return self._steer(act, alias)
 
@@ -166,7 +166,7 @@ class Control:
 
         def act(engine: Actor) -> None:
             self.pauses.resume_part(part, by)
-            engine.look_again()
+            engine.request_discovery()
 
         return self._steer(act, part.cluster, part)
 
@@ -178,13 +178,13 @@ class Control:
 
         def act(engine: Actor) -> None:
             engine.leave({alias})
-            engine.look_again()
+            engine.request_discovery()
 
         return self._steer(act, alias)
 
-    def look_again(self) -> None:
+    def request_discovery(self) -> None:
         """Have the engine run discovery soon: something was decided beside it."""
-        self._ask(lambda engine: engine.look_again())
+        self._ask(lambda engine: engine.request_discovery())
 
     def set_positions(self, request: MoveRequest, *, dry_run: bool) -> MovesReport:
         """Set positions of what is paused; a dry run only shows what would be done.

@@ -30,7 +30,7 @@ class Steered(Protocol):
     def rest(self, part: Part) -> None:
         """Wait until no lane reads this part of a source."""
 
-    def look_again(self) -> None:
+    def request_discovery(self) -> None:
         """Run discovery soon, and apply its result."""
 
     def check(self, plan: Plan) -> None:
@@ -58,7 +58,7 @@ class Steering:
         self._emit = emit
         self.leave = engine.leave
         self.rest = engine.rest
-        self.look_again = engine.look_again
+        self.request_discovery = engine.request_discovery
         self.check = engine.check
 
     def check_part(self, part: Part) -> None:

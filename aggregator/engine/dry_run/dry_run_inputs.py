@@ -8,7 +8,7 @@ from aggregator.engine.control.pauses import out_of, out_of_parts
 from aggregator.engine.dry_run.first_step import Preview, preview
 from aggregator.kafka.admin import HUB, open_admin
 from aggregator.kafka.discovery.hub_logs import read_topics
-from aggregator.kafka.discovery.poller import first_look
+from aggregator.kafka.discovery.poller import first_snapshot
 from aggregator.kafka.discovery.prepare import Prepared
 from aggregator.plan.lifecycle.inputs import FoundGaps, HubLogs
 from aggregator.store.checkpoint.checkpoint_table import stored_state
@@ -36,7 +36,7 @@ def preview_of(config: Config, prepared: Prepared) -> Preview:
 
     return preview(
         config,
-        first_look(config, prepared),
+        first_snapshot(config, prepared),
         known_of(state),
         FoundGaps(GapTable(StateStore.of(place)).load()),
         out_of(paused.sources),

@@ -22,7 +22,7 @@ from aggregator.plan.lifecycle.inputs import FoundGaps, HubLogs, Known, News, Re
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import State
 from aggregator.plan.lifecycle.step import step
-from aggregator.plan.snapshot import Look, TopicsSeen
+from aggregator.plan.snapshot import ClusterSnapshot, TopicsSeen
 
 STEPS = 20
 
@@ -43,7 +43,7 @@ class Preview:
 
 def preview(
     config: Config,
-    look: Look,
+    snapshot: ClusterSnapshot,
     known: Known,
     gaps: FoundGaps,
     paused: Mapping[str, str],
@@ -57,8 +57,8 @@ def preview(
     `paused` and `parts` are what must not run, and why. `ask_hub` gives the log ranges of hub
     topics; `topics` are those that the sources had before. Whatever is committed is taken as done.
     """
-    state, now = State(config, topics=topics or TopicsSeen()), look.began + 1.0
-    news = News(config, at, known, paused=paused, look=look, parts=parts or {})
+    state, now = State(config, topics=topics or TopicsSeen()), snapshot.began + 1.0
+    news = News(config, at, known, paused=paused, snapshot=snapshot, parts=parts or {})
     given: list[Command] = []
     for _ in range(STEPS):
         state, commands = step(state, news, now)
@@ -66,8 +66,8 @@ def preview(
         if state.begun or state.recovering or not commands:
             break
         outcomes = tuple(Outcome(it, _result(it, gaps, ask_hub)) for it in commands)
-        known = _moved(known, look, commands)
-        news = replace(news, known=known, look=None, outcomes=outcomes, turn=False)
+        known = _moved(known, snapshot, commands)
+        news = replace(news, known=known, snapshot=None, outcomes=outcomes, turn=False)
     stages = (Stage.OUT, Stage.HELD, Stage.QUARANTINED)
     waiting = {sp: state.at(sp).why for sp in sorted(state.of(*stages)) if state.at(sp).why}
     return Preview(tuple(it for it in given if _is_shown(it)), waiting)
@@ -81,8 +81,8 @@ def _is_shown(command: Command) -> bool:
 
 def _result(command: Command, gaps: FoundGaps, ask_hub: HubAsker) -> object:
     match command:
-        case Prepare(look):
-            return Ready(look.plan, gaps)
+        case Prepare(snapshot):
+            return Ready(snapshot.plan, gaps)
         case AskHub(topics):
             return ask_hub(topics)
         case Start():
@@ -91,7 +91,7 @@ def _result(command: Command, gaps: FoundGaps, ask_hub: HubAsker) -> object:
             return None
 
 
-def _moved(known: Known, look: Look, commands: tuple[Command, ...]) -> Known:
+def _moved(known: Known, snapshot: ClusterSnapshot, commands: tuple[Command, ...]) -> Known:
     """The checkpoint as it would be when the positions of these commands are committed."""
     for command in commands:
         if isinstance(command, Distrust):
@@ -104,7 +104,7 @@ def _moved(known: Known, look: Look, commands: tuple[Command, ...]) -> Known:
         unclean = known.unclean - positions.keys()
         if isinstance(command, Distrust):
             unclean |= positions.keys()
-        before, now = known.remembered, look.observed
+        before, now = known.remembered, snapshot.observed
         after = replace(
             before,
             positions=before.positions.merged(positions),

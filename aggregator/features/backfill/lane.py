@@ -31,7 +31,7 @@ from aggregator.plan.health.suspects import Seen
 from aggregator.plan.lanes.rate_limits import Limit, Pace, plan_pace
 from aggregator.plan.positions.origins import plan_foreign
 from aggregator.plan.positions.recovery import hub_topics_of, plan_tail
-from aggregator.plan.snapshot import Look
+from aggregator.plan.snapshot import ClusterSnapshot
 from aggregator.plan.topics.refused_records import after_refusal
 from aggregator.store.checkpoint.past_commits import ProvenBound, fitting
 
@@ -46,7 +46,7 @@ class BackfillSight:
     """
 
     config: Config
-    look: Look
+    snapshot: ClusterSnapshot
     live: Positions
     seen: Mapping[str, Seen]
     refused: frozenset[tuple[str, str]]
@@ -55,13 +55,13 @@ class BackfillSight:
     def routes(self, backfill: Backfill) -> tuple[Route, ...]:
         """The route of its topic, as a lane is built from it now; none when it is not selected."""
         key = (backfill.cluster, backfill.topic)
-        own = [it for it in self.look.plan.routes if (it.cluster, it.topic) == key]
+        own = [it for it in self.snapshot.plan.routes if (it.cluster, it.topic) == key]
         return after_refusal(own, self.refused)
 
     def log(self, backfill: Backfill) -> LogId:
-        """What is there by the name of its topic now: as probed last, else as the look found it."""
+        """What is there by the name of its topic now: as probed last, else as in the snapshot."""
         alias, topic = backfill.cluster, backfill.topic
-        observed, probe = self.look.observed, self.seen.get(alias, Seen())
+        observed, probe = self.snapshot.observed, self.seen.get(alias, Seen())
         return LogId(
             probe.cluster_id or observed.cluster_ids.get(alias, ""),
             probe.topic_ids.get(topic) or observed.topic_ids.get((alias, topic), ""),
@@ -127,7 +127,7 @@ class BackfillTry:
         lane = Lane(f"backfill-{backfill.id}", tuple(backfill.positions))
         pace = Pace({backfill.cluster: limit_of(sight.config, backfill)})
         settings = replace(
-            lane_settings(sight.config, sight.look.plan, pace, backfill.ends),
+            lane_settings(sight.config, sight.snapshot.plan, pace, backfill.ends),
             tasks=1,
             own_tasks={},
             partitions={backfill.cluster: len(lane.partitions)},
@@ -222,12 +222,12 @@ class BackfillTry:
             if foreign := self._why_foreign(tail_found, sight):
                 return Scanned(backfill, {}, {}, foreign)
             found = {sp: skip.ranges for sp, skip in tail_found.parts.items()}
-        sources = sight.look.observed.offsets
+        sources = sight.snapshot.observed.offsets
         return after_scan(replace(backfill, bound=bound), found, sources, hub_logs)
 
     def _why_foreign(self, tail_found: TailFound, sight: BackfillSight) -> str:
         """What was found that is of another log, in words; ClusterError when that is unknown."""
-        starts, logs = self.backfill.positions, sight.look.observed.offsets.keys()
+        starts, logs = self.backfill.positions, sight.snapshot.observed.offsets.keys()
         judged = compare_origins(
             connector=self._tools.connector,
             config=sight.config,

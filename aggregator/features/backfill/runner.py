@@ -201,7 +201,7 @@ class Backfills:
                 continue
             rest = self._rests.get(backfill.id)
             if rest is not None and (
-                time.monotonic() < rest.until or sight.look.began < rest.until
+                time.monotonic() < rest.until or sight.snapshot.began < rest.until
             ):
                 if time.monotonic() >= rest.until:
                     self._again()

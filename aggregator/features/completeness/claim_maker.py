@@ -81,8 +81,8 @@ class CompletenessWatch(Service):
             return
         if self._claims is None:
             self._claims = Claims(self.keeper.earlier)
-        if state.look is not None:
-            for alias, at_ms in state.look.listed_ms.items():
+        if state.snapshot is not None:
+            for alias, at_ms in state.snapshot.listed_ms.items():
                 self._listed[alias] = max(at_ms, self._listed.get(alias, 0))
         self._follow_plan(state.config, state.plan)
         self._ledger.follow(positions, now)

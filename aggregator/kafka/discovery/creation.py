@@ -116,7 +116,7 @@ class HubChanges:
     def _held_back(self, names: frozenset[str]) -> frozenset[str]:
         """Those that are still to come, and those that came but are too few yet.
 
-        A lane restarts for what joins it: so that is done a few times, not at each look.
+        A lane restarts for what joins it: so that is done a few times, not at each discovery.
         """
         new = self._held - names
         if names and len(new) < FACTOR * self._in_force:

@@ -1,7 +1,7 @@
 """Discovers all clusters in the background, and plans from the result.
 
-The engine's own thread never waits for a cluster: a thread looks, every `topics.refresh_interval`
-and when it is woken, and hands over whole results.
+The engine's own thread never waits for a cluster: a thread runs discovery, every
+`topics.refresh_interval` and when it is woken, and hands over whole snapshots.
 """
 
 import queue
@@ -36,7 +36,7 @@ from aggregator.plan.plan import Plan
 from aggregator.plan.positions.start import Damage, Observed
 from aggregator.plan.refusals import NOTHING_REFUSED, Refusals
 from aggregator.plan.reload import same_connection
-from aggregator.plan.snapshot import Doubts, Look
+from aggregator.plan.snapshot import ClusterSnapshot, Doubts
 from aggregator.plan.topics.hub_topics import Flowing, flowing_of
 
 MOST = 50
@@ -44,7 +44,7 @@ MOST = 50
 READ_SECONDS = 5.0
 
 
-def look_closer(observed: Observed, doubts: Doubts, clients: AdminPool) -> Observed:
+def observe_doubtful(observed: Observed, doubts: Doubts, clients: AdminPool) -> Observed:
     """What was observed, and what belongs to it of partitions that are in doubt.
 
     Asks no source without such a partition. What a source does not report is absent.
@@ -80,21 +80,18 @@ def look_closer(observed: Observed, doubts: Doubts, clients: AdminPool) -> Obser
 
 SOON_SECONDS = 1.0
 
-Found = tuple[Config, Look | AggregatorError]
+Found = tuple[Config, ClusterSnapshot | AggregatorError]
 """The result of a discovery, and the config that it used."""
 
 
-def first_look(config: Config, prepared: Prepared) -> Look:
-    """The look of a start, from what `prepare` found already."""
+def first_snapshot(config: Config, prepared: Prepared) -> ClusterSnapshot:
+    """The snapshot of a start, from what `prepare` found already."""
     with AdminPool(config) as clients:
-        return _look_by(clients, prepared, Doubts())
+        return _snapshot_of(clients, prepared, Doubts())
 
 
 class Planner:
-    """Plans looks: what a plan is made of is the same at most of them, and then the plan is, too.
-
-    Of one thread.
-    """
+    """Makes plans: from what is the same as before, the same plan. Used by one thread."""
 
     def __init__(self) -> None:
         self._last: tuple[Config, tuple[object, ...], Plan] | None = None
@@ -115,8 +112,8 @@ class Planner:
         return last[2]
 
 
-class Lookout:
-    """The thread that looks. `latest()` returns the newest look once, or None.
+class DiscoveryPoller:
+    """The thread that runs discovery. `latest()` returns the newest snapshot once, or None.
 
     `known` and `flowing` are the sources, and the routes, of the plan that a run begins with.
     """
@@ -132,17 +129,17 @@ class Lookout:
         self._turns: dict[str, ConfigTurns] = {}
         self._planner = Planner()
         self.doubts = Doubts()
-        """What the next discovery must look at more closely."""
+        """What the next discovery must examine more closely."""
         self._results: queue.SimpleQueue[Found] = queue.SimpleQueue()
         self._is_woken = False
-        self._loop = Loop("lookout", self._turn, every=self._interval, on_error=self._fail)
+        self._loop = Loop("discovery", self._turn, every=self._interval, on_error=self._fail)
 
     def start(self) -> None:
-        """Begin; the first look comes after one interval."""
+        """Begin; the first snapshot comes after one interval."""
         self._loop.start(delay=self._interval())
 
     def wake(self) -> None:
-        """Look again soon, whatever the interval."""
+        """Run discovery soon, whatever the interval."""
         self._is_woken = True
         self._loop.wake()
 
@@ -159,12 +156,12 @@ class Lookout:
         """Whether there is a result that `latest` has not returned."""
         return not self._results.empty()
 
-    def latest(self) -> Look | AggregatorError | None:
+    def latest(self) -> ClusterSnapshot | AggregatorError | None:
         """The newest result since the last call: a snapshot, or why there was none.
 
-        By the config in force: no look by an older one is handed over.
+        By the config in force: no snapshot by an older one is handed over.
         """
-        newest: Look | AggregatorError | None = None
+        newest: ClusterSnapshot | AggregatorError | None = None
         while True:
             try:
                 config, found = self._results.get_nowait()
@@ -184,7 +181,7 @@ class Lookout:
         config = self._in_force.config
         self._forget_others(config)
         try:
-            result: Look | AggregatorError = _look(
+            result: ClusterSnapshot | AggregatorError = _discover(
                 config,
                 dict(self._known),
                 self._flowing,
@@ -197,7 +194,7 @@ class Lookout:
             result = _failure(error)
         if config is not self._in_force.config:
             self.wake()
-        elif isinstance(result, Look):
+        elif isinstance(result, ClusterSnapshot):
             self._known |= result.plan.sources
         self._results.put((config, result))
 
@@ -221,7 +218,7 @@ def _failure(error: Exception) -> AggregatorError:
     return AggregatorError(f"{type(error).__name__}: {error}")
 
 
-def _look(
+def _discover(
     config: Config,
     known: Mapping[str, ClusterFacts],
     flowing: Collection[Flowing],
@@ -229,27 +226,27 @@ def _look(
     doubts: Doubts,
     turns: Mapping[str, ConfigTurns],
     planner: Planner,
-) -> Look:
+) -> ClusterSnapshot:
     began, asked_ms = time.monotonic(), time.time_ns() // 1_000_000
-    # Of this look alone: connections of an older one may lead to a cluster that the address has
-    # left since, and a lane that starts connects to what is there now.
+    # Of this discovery alone: connections of an older one may lead to a cluster that the address
+    # has left since, and a lane that starts connects to what is there now.
     with AdminPool(config) as clients:
         found = discover(config, clients=clients, turns=turns)
         whole, hub = merged(known, found), hub_facts(found)
         plan = planner.plan(config, whole, hub, flowing, refusals)
-        return _look_by(clients, Prepared(found, plan, asked_ms, began), doubts)
+        return _snapshot_of(clients, Prepared(found, plan, asked_ms, began), doubts)
 
 
-def _look_by(clients: AdminPool, prepared: Prepared, doubts: Doubts) -> Look:
+def _snapshot_of(clients: AdminPool, prepared: Prepared, doubts: Doubts) -> ClusterSnapshot:
     """What was found, what follows from it, and the offsets of all partitions to read.
 
     It is as old as what it was prepared from: a topic that is created again before its offsets are
     asked for would else be taken for the one whose id was found.
     """
     found, plan = prepared.discovery, prepared.plan
-    return Look(
+    return ClusterSnapshot(
         plan,
-        look_closer(observe(clients.config, plan, plan.routes, clients), doubts, clients),
+        observe_doubtful(observe(clients.config, plan, plan.routes, clients), doubts, clients),
         offsets_by_time(clients.config, plan.routes, clients),
         prepared.began,
         {alias: str(failure) for alias, failure in found.failed.items()},

@@ -12,7 +12,7 @@ from aggregator.model.events import Event
 from aggregator.model.values import Lane, Positions, Route, Skip, SourcePartition, TopicPartition
 from aggregator.plan.lanes.rate_limits import Pace
 from aggregator.plan.positions.gaps import GapRecord
-from aggregator.plan.snapshot import Look, TopicsSeen
+from aggregator.plan.snapshot import ClusterSnapshot, TopicsSeen
 
 Ends = Mapping[TopicPartition, int]
 
@@ -24,7 +24,7 @@ class Prepare:
     The result is a `Ready`: the hub may refuse some of it, and gaps may be decided meanwhile.
     """
 
-    look: Look
+    snapshot: ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Recover:
     """
 
     partitions: frozenset[SourcePartition]
-    look: Look
+    snapshot: ClusterSnapshot
     alone: bool
     left_at: Mapping[SourcePartition, float] = field(default_factory=dict)
 
@@ -183,7 +183,7 @@ class SetPace:
 
 
 @dataclass(frozen=True, slots=True)
-class LookAgain:
+class RequestDiscovery:
     """Run discovery soon."""
 
 
@@ -215,7 +215,7 @@ Command = (
     | Finish
     | Release
     | SetPace
-    | LookAgain
+    | RequestDiscovery
     | Emit
     | Abort
 )

@@ -173,7 +173,7 @@ def notice_rests(ctx: StepContext) -> None:
     The hub shows what was sent of them, and a snapshot what became of their logs: so a snapshot
     that begins after that is awaited.
     """
-    look = ctx.state.look
+    snapshot = ctx.state.snapshot
     resting = ctx.state.of(Stage.LOST, Stage.RESTING)
     ask = False
     for sp in sorted(resting):
@@ -182,7 +182,7 @@ def notice_rests(ctx: StepContext) -> None:
             ctx.go(Way.GONE, sp, Stage.RESTING, key="", left_at=ctx.now, why=ctx.at(sp).why)
         partition = ctx.at(sp)
         if partition.stage is Stage.RESTING and partition.until <= ctx.now:
-            if look is not None and look.began > max(partition.until, partition.left_at):
+            if snapshot is not None and snapshot.began > max(partition.until, partition.left_at):
                 ctx.go(Way.DUE, sp, Stage.HELD, stopped="")
                 ctx.dirty = True
             else:

@@ -9,13 +9,13 @@ from aggregator.plan.lifecycle.inputs import Measured
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import SourceLife
 from aggregator.plan.lifecycle.step_context import StepContext
-from aggregator.plan.snapshot import Look
+from aggregator.plan.snapshot import ClusterSnapshot
 
 CATCHING_UP_ABOVE = 10_000
 """A source is catching up when its lag exceeds this, plus what arrives in a few seconds."""
 
 
-def meet_sources(ctx: StepContext, look: Look) -> None:
+def meet_sources(ctx: StepContext, snapshot: ClusterSnapshot) -> None:
     """Add sources that are new in a snapshot: they run, except those that gave no answer."""
     found = dict(ctx.state.sources)
     for alias in ctx.news.config.sources:
@@ -23,11 +23,11 @@ def meet_sources(ctx: StepContext, look: Look) -> None:
             state, reason = SourceState.RUNNING, ""
             if alias in ctx.news.paused:
                 state, reason = SourceState.PAUSED, ctx.news.paused[alias]
-            elif alias in look.unreachable:
-                state, reason = SourceState.UNREACHABLE, look.unreachable[alias]
+            elif alias in snapshot.unreachable:
+                state, reason = SourceState.UNREACHABLE, snapshot.unreachable[alias]
             found[alias] = SourceLife(state, ctx.news.at, reason)
-        if alias in look.plan.sources:
-            found[alias] = replace(found[alias], cluster_id=look.plan.sources[alias].cluster_id)
+        if alias in snapshot.plan.sources:
+            found[alias] = replace(found[alias], cluster_id=snapshot.plan.sources[alias].cluster_id)
     ctx.update(sources=found)
 
 

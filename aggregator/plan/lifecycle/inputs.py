@@ -12,7 +12,7 @@ from aggregator.plan.lifecycle.commands import Ends, Outcome
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions.gaps import GapRecord
 from aggregator.plan.positions.start import Remembered
-from aggregator.plan.snapshot import Look
+from aggregator.plan.snapshot import ClusterSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +126,8 @@ class News:
     `paused` and `leaving` are sources (alias -> why) that must not run, `parts` topics and
     partitions (-> why) of others. `open` are the keys of lanes that failed and have a task that may
     still send. `measured` is None where nothing was measured since the last step. `again`:
-    discovery was requested. `look_failed`: the last discovery failed. `backfilled` are partitions
-    of which a backfill may still write records, and the offset where it ends.
+    discovery was requested. `discovery_failed`: the last one failed. `backfilled` are partitions of
+    which a backfill may still write records, and the offset where it ends.
     """
 
     config: Config
@@ -138,11 +138,11 @@ class News:
     open: frozenset[str] = frozenset()
     paused: Mapping[str, str] = field(default_factory=dict)
     leaving: frozenset[str] = frozenset()
-    look: Look | None = None
+    snapshot: ClusterSnapshot | None = None
     outcomes: tuple[Outcome, ...] = ()
     measured: Measured | None = None
     again: bool = False
-    look_failed: bool = False
+    discovery_failed: bool = False
     turn: bool = True
     parts: Mapping[Part, str] = field(default_factory=dict)
     backfilled: Mapping[SourcePartition, int] = field(default_factory=dict)

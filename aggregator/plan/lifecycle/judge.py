@@ -18,11 +18,11 @@ from aggregator.plan.positions.start import (
     is_same_log,
     plan_positions,
 )
-from aggregator.plan.snapshot import Look, is_selected
+from aggregator.plan.snapshot import ClusterSnapshot, is_selected
 
 CREATING = "its hub topic is being created"
 BACKFILLED = "a backfill writes what it may have to skip, and ends first"
-LOOKS_ALLOWED = 3
+DISCOVERIES_ALLOWED = 3
 """How often discovery repeats at once for offsets that could not be read."""
 
 
@@ -43,20 +43,20 @@ class Judgement:
     renewed: Mapping[SourcePartition, frozenset[str]]
 
 
-def judge(ctx: StepContext, look: Look) -> Judgement:
+def judge(ctx: StepContext, snapshot: ClusterSnapshot) -> Judgement:
     """Set the stage of each partition in no lane, and decide about gaps."""
     state, config, known = ctx.state, ctx.news.config, ctx.news.known
-    selected = {sp for route in look.plan.routes for sp in route.source_partitions()}
+    selected = {sp for route in snapshot.plan.routes for sp in route.source_partitions()}
     in_lanes = state.in_lanes
-    renewed = renewed_of(ctx, look)
+    renewed = renewed_of(ctx, snapshot)
     holes = {
         sp: hole
         for sp, it in state.partitions.items()
-        if sp not in renewed and (hole := _hole(ctx, look, sp, it))
+        if sp not in renewed and (hole := _hole(ctx, snapshot, sp, it))
     }
     unclean = (known.unclean - holes.keys()) | renewed.keys()
     # What a lane read after the snapshot is beyond the ends in it.
-    later = {sp for sp, it in state.partitions.items() if it.left_at > look.began}
+    later = {sp for sp, it in state.partitions.items() if it.left_at > snapshot.began}
     busy = state.of(Stage.LOST, Stage.RESTING, Stage.RECOVERING)
     remembered = replace(
         known.remembered,
@@ -64,11 +64,11 @@ def judge(ctx: StepContext, look: Look) -> Judgement:
         copied={sp: hole.skip.ranges for sp, hole in holes.items()},
         cuts={sp: it.cut for sp, it in state.partitions.items() if it.cut is not None},
     )
-    start = _starts(ctx, look, remembered)
+    start = _starts(ctx, snapshot, remembered)
     other = {gap.partition for gap in start.gaps if gap.kind in OF_IDENTITY}
     sight = GapSight(
         remembered,
-        look.observed,
+        snapshot.observed,
         {alias: source.on_gap for alias, source in config.sources.items()},
         selected,
         in_lanes | busy | later,
@@ -78,15 +78,17 @@ def judge(ctx: StepContext, look: Look) -> Judgement:
     )
     gaps = _settle(ctx, start, sight)
     out = {sp: why for sp in selected if (why := _out_of(ctx, sp)) is not None}
-    doubtful = _doubtful(ctx, look, gaps.positions)
+    doubtful = _doubtful(ctx, snapshot, gaps.positions)
     # Found once: of thousands of topics this takes as long as all else here.
-    creating = look.plan.waiting
-    stages = _Stages(ctx, look, gaps, holes, unclean, other & selected, out, doubtful, creating)
+    creating = snapshot.plan.waiting
+    stages = _Stages(ctx, snapshot, gaps, holes, unclean, other & selected, out, doubtful, creating)
     for sp in sorted(selected | set(gaps.held) | set(state.partitions)):
         if ctx.at(sp).stage in STANDING:
             stages.take(sp)
     unread = start.unread - out.keys() - busy - in_lanes
-    _look_again(ctx, look, unread=bool(unread), too_old=stages.too_old or bool(other & later))
+    _repeat_discovery(
+        ctx, snapshot, unread=bool(unread), too_old=stages.too_old or bool(other & later)
+    )
     return Judgement(
         gaps.positions.only(set(gaps.positions) - set(doubtful)).merged(known.positions),
         frozenset(
@@ -100,15 +102,15 @@ def judge(ctx: StepContext, look: Look) -> Judgement:
     )
 
 
-def _starts(ctx: StepContext, look: Look, remembered: Remembered) -> StartPlan:
+def _starts(ctx: StepContext, snapshot: ClusterSnapshot, remembered: Remembered) -> StartPlan:
     """Where each partition starts, or why it does not."""
     config = ctx.news.config
     return plan_positions(
-        look.plan.routes,
+        snapshot.plan.routes,
         remembered,
-        look.observed,
+        snapshot.observed,
         {alias: source.start for alias, source in config.sources.items()},
-        look.by_time,
+        snapshot.by_time,
         frozenset(
             key for key in ctx.state.topics.came if config.sources[key[0]].new_topics == "earliest"
         ),
@@ -116,20 +118,22 @@ def _starts(ctx: StepContext, look: Look, remembered: Remembered) -> StartPlan:
     )
 
 
-def renewed_of(ctx: StepContext, look: Look) -> dict[SourcePartition, frozenset[str]]:
+def renewed_of(
+    ctx: StepContext, snapshot: ClusterSnapshot
+) -> dict[SourcePartition, frozenset[str]]:
     """The hub topics of partitions that were created again since the commit of each."""
     if ctx.state.fresh:
         return {}
-    own, now = ctx.news.known.own_ids, look.plan.hub_ids
+    own, now = ctx.news.known.own_ids, snapshot.plan.hub_ids
     # The partitions of a commit share its ids; as a rule none is another one.
     if not any(renewed_ids(it, now) for it in {id(it): it for it in own.values()}.values()):
         return {}
-    return renewed_topics(own, needed_topics(look.plan.routes, own, {}, ()), now)
+    return renewed_topics(own, needed_topics(snapshot.plan.routes, own, {}, ()), now)
 
 
-def _doubtful(ctx: StepContext, look: Look, positions: Positions) -> Positions:
+def _doubtful(ctx: StepContext, snapshot: ClusterSnapshot, positions: Positions) -> Positions:
     """Those without a commit, of a source that is in doubt; not where nothing is left to copy."""
-    known, logs = ctx.news.known, look.observed.offsets
+    known, logs = ctx.news.known, snapshot.observed.offsets
     return Positions(
         {
             sp: at
@@ -209,7 +213,7 @@ class _Stages:
     """The stages of the partitions in no lane, by one judgement."""
 
     ctx: StepContext
-    look: Look
+    snapshot: ClusterSnapshot
     gaps: GapPlan
     holes: Mapping[SourcePartition, Hole]
     unclean: Collection[SourcePartition]
@@ -223,14 +227,14 @@ class _Stages:
     def take(self, sp: SourcePartition) -> None:
         """Set the stage of one partition."""
         ctx, partition = self.ctx, self.ctx.at(sp)
-        if partition.suspect and self.look.began > partition.left_at:
+        if partition.suspect and self.snapshot.began > partition.left_at:
             ctx.keep(sp, partition := replace(partition, suspect=""))
         if partition.hole and sp not in self.holes:
             ctx.keep(sp, partition := replace(partition, hole=None))
         stage, why = self._of(sp, partition)
         if stage is Stage.HELD and why == self.gaps.held.get(sp, "") != partition.why:
             ctx.emit("held", f"{sp}: {why}", {"partition": str(sp)})
-        if stage is Stage.OUT and not why and partition.left_at <= self.look.began:
+        if stage is Stage.OUT and not why and partition.left_at <= self.snapshot.began:
             ctx.forget(sp)
         else:
             # A partition that may start no longer depends on what its last reader reported.
@@ -268,7 +272,9 @@ class _Stages:
         return Stage.READY, ""
 
 
-def _hole(ctx: StepContext, look: Look, sp: SourcePartition, partition: Partition) -> Hole | None:
+def _hole(
+    ctx: StepContext, snapshot: ClusterSnapshot, sp: SourcePartition, partition: Partition
+) -> Hole | None:
     """What a partition must skip, if it may start although the hub holds more of it.
 
     It no longer applies to a partition that was moved since, by a gap or by hand. If the log has
@@ -277,13 +283,13 @@ def _hole(ctx: StepContext, look: Look, sp: SourcePartition, partition: Partitio
     hole, known = partition.hole, ctx.news.known.remembered
     if hole is None:
         return None
-    at, log = known.positions.get(sp), look.observed.offsets.get(sp)
+    at, log = known.positions.get(sp), snapshot.observed.offsets.get(sp)
     if (hole.position, hole.snapshot) != (at, known.snapshots.get(sp)):
         return None
     if hole.position < ctx.news.backfilled.get(sp, 0):
         # The hub may hold more by now than the recovery found.
         return None
-    same = is_same_log(sp, known, look.observed)
+    same = is_same_log(sp, known, snapshot.observed)
     return None if same and log is not None and log.earliest > hole.position else hole
 
 
@@ -310,13 +316,17 @@ def _goes_on(ctx: StepContext, sp: SourcePartition, out: Mapping[SourcePartition
     return life is None or not life.finished
 
 
-def _look_again(ctx: StepContext, look: Look, *, unread: bool, too_old: bool) -> None:
+def _repeat_discovery(
+    ctx: StepContext, snapshot: ClusterSnapshot, *, unread: bool, too_old: bool
+) -> None:
     """Repeat discovery for what could not be read: a broker may be slow for a moment.
 
     Longer silence is handled elsewhere.
     """
-    if ctx.state.judged != look.began:
+    if ctx.state.judged != snapshot.began:
         # One snapshot may be judged several times.
-        ctx.update(judged=look.began, unread_looks=ctx.state.unread_looks + 1 if unread else 0)
-    if too_old or 0 < ctx.state.unread_looks < LOOKS_ALLOWED:
+        ctx.update(
+            judged=snapshot.began, unread_snapshots=ctx.state.unread_snapshots + 1 if unread else 0
+        )
+    if too_old or 0 < ctx.state.unread_snapshots < DISCOVERIES_ALLOWED:
         ctx.request_discovery()

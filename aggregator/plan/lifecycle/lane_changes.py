@@ -25,21 +25,21 @@ from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.positions.doubt import Believed, plan_doubt
 from aggregator.plan.positions.hub_losses import same_topics
 from aggregator.plan.positions.recovery import hub_topics_of
-from aggregator.plan.snapshot import Look
+from aggregator.plan.snapshot import ClusterSnapshot
 from aggregator.plan.topics.refused_records import after_refusal
 
 
-def decide(ctx: StepContext, look: Look) -> None:
+def decide(ctx: StepContext, snapshot: ClusterSnapshot) -> None:
     """Judge every partition in no lane, then adjust recoveries and lanes to that."""
-    if not (ctx.state.doubted or _doubt(ctx, look)):
+    if not (ctx.state.doubted or _doubt(ctx, snapshot)):
         return
-    judgement = judge(ctx, look)
+    judgement = judge(ctx, snapshot)
     _end_renewed(ctx, judgement)
-    _settle_doubts(ctx, look, judgement)
-    _recover(ctx, look)
+    _settle_doubts(ctx, snapshot, judgement)
+    _recover(ctx, snapshot)
     # The first lanes start together.
     if ctx.state.begun or not (judgement.waits or ctx.state.recovering):
-        _arrange(ctx, look, judgement)
+        _arrange(ctx, snapshot, judgement)
     if ctx.state.begun:
         _remember(ctx)
 
@@ -51,20 +51,20 @@ def _remember(ctx: StepContext) -> None:
         ctx.command(Remember(new))
 
 
-def _doubt(ctx: StepContext, look: Look) -> bool:
+def _doubt(ctx: StepContext, snapshot: ClusterSnapshot) -> bool:
     """Decide, before the first commit of a run, what to trust of the checkpoint it begins with.
 
     Later the hub also holds what this run has written, and the two look the same. So what is not
     trusted is committed as such, in one go: it waits for its source, or for another start, and is
     recovered as after a crash. Returns whether nothing has to be done about it.
     """
-    known, plan = ctx.news.known, look.plan
+    known, plan = ctx.news.known, snapshot.plan
     if ctx.state.fresh:
         ctx.update(doubted=True)
         if known.doubts:
             ctx.command(Distrust(closed=frozenset(known.doubts)))
         return not known.doubts
-    renewed = renewed_of(ctx, look)
+    renewed = renewed_of(ctx, snapshot)
     clean = known.positions.keys() - known.unclean - renewed.keys()
     routed = {sp for route in plan.routes for sp in route.source_partitions()}
     absent = {sp for sp in routed - known.positions.keys() if sp.cluster not in known.doubts}
@@ -108,7 +108,7 @@ def _end_renewed(ctx: StepContext, judgement: Judgement) -> None:
             end_lane(ctx, name)
 
 
-def _settle_doubts(ctx: StepContext, look: Look, judgement: Judgement) -> None:
+def _settle_doubts(ctx: StepContext, snapshot: ClusterSnapshot, judgement: Judgement) -> None:
     """Commit the start of partitions to search for, and close doubts that are settled.
 
     A source is in doubt until each of its partitions was seen: some may be of a topic that is
@@ -118,22 +118,22 @@ def _settle_doubts(ctx: StepContext, look: Look, judgement: Judgement) -> None:
     if not doubts:
         return
     of_source: dict[str, set[SourcePartition]] = {}
-    for route in look.plan.routes:
+    for route in snapshot.plan.routes:
         of_source.setdefault(route.cluster, set()).update(route.source_partitions())
-    refused = {alias for topic in look.plan.refused for alias, _ in topic.sources}
+    refused = {alias for topic in snapshot.plan.refused for alias, _ in topic.sources}
     closed = frozenset(
         alias
         for alias, partitions in of_source.items()
         if alias in doubts and alias not in refused and partitions <= known.keys()
     )
     if judgement.doubtful or closed:
-        now, ids = look.plan.hub_ids, ctx.news.known.doubt_ids
+        now, ids = snapshot.plan.hub_ids, ctx.news.known.doubt_ids
         own = {alias: same_topics(it, ids.get(alias, {}), now) for alias, it in doubts.items()}
         ends = {sp: own[sp.cluster] for sp in judgement.doubtful}
         ctx.command(Distrust(judgement.doubtful, ends, closed=closed))
 
 
-def _recover(ctx: StepContext, look: Look) -> None:
+def _recover(ctx: StepContext, snapshot: ClusterSnapshot) -> None:
     """Recover unclean partitions one after the other, beside running lanes or before there are any.
 
     Running lanes do not wait for it, and the hub keeps growing meanwhile.
@@ -143,13 +143,13 @@ def _recover(ctx: StepContext, look: Look) -> None:
         return
     alone = not ctx.state.lanes
     left_at = {sp: ctx.at(sp).left_at for sp in unclean if ctx.at(sp).left_at}
-    ctx.command(Recover(unclean, look, alone, left_at))
+    ctx.command(Recover(unclean, snapshot, alone, left_at))
     for sp in unclean:
         ctx.go(Way.RECOVERED_FROM, sp, Stage.RECOVERING)
     ctx.update(recovering=unclean, recovers_alone=alone)
 
 
-def _arrange(ctx: StepContext, look: Look, judgement: Judgement) -> None:
+def _arrange(ctx: StepContext, snapshot: ClusterSnapshot, judgement: Judgement) -> None:
     """End, reduce and start lanes so that they match the plan.
 
     No partition is ever in two lanes: what another one has starts when that has given it up.
@@ -163,12 +163,12 @@ def _arrange(ctx: StepContext, look: Look, judgement: Judgement) -> None:
         ctx.state.arrangement,
         ctx.state.alone,
         {sp for sp, it in ctx.state.partitions.items() if it.stuck},
-        room=look.plan.slots.has_room,
+        room=snapshot.plan.slots.has_room,
     )
     running = ctx.state.lanes
     steps = plan_steps(
         planned,
-        {lane.name for lane in planned if _is_changed(ctx, lane, look.plan.routes)},
+        {lane.name for lane in planned if _is_changed(ctx, lane, snapshot.plan.routes)},
         {name: life.lane for name, life in running.items()},
         {name for name, life in running.items() if life.ends_by is not None},
     )
@@ -179,9 +179,9 @@ def _arrange(ctx: StepContext, look: Look, judgement: Judgement) -> None:
         _hold(ctx, name, partitions)
     for lane in steps.start:
         if all(ctx.at(sp).stage is Stage.READY for sp in lane.partitions):
-            _start(ctx, lane, look, judgement.positions)
+            _start(ctx, lane, snapshot, judgement.positions)
     _keep_waiting(ctx, steps.later)
-    _note_new(ctx, judgement.positions, look.plan.waiting)
+    _note_new(ctx, judgement.positions, snapshot.plan.waiting)
     ctx.update(begun=True)
 
 
@@ -195,17 +195,17 @@ def _hold(ctx: StepContext, name: str, partitions: frozenset[SourcePartition]) -
         ctx.command(Hold(name, frozenset(new)))
 
 
-def _start(ctx: StepContext, lane: Lane, look: Look, positions: Positions) -> None:
+def _start(ctx: StepContext, lane: Lane, snapshot: ClusterSnapshot, positions: Positions) -> None:
     own = set(lane.partitions)
-    pace_starting(ctx, own, positions, look.ends)
+    pace_starting(ctx, own, positions, snapshot.ends)
     if ctx.state.until_done:
-        # The ends of the first look that saw a partition, however often its lane starts; but not
-        # beyond what its log holds now, which may be another one.
+        # The ends of the first snapshot that has a partition, however often its lane starts; but
+        # not beyond what its log holds now, which may be another one.
         first = ctx.state.until
         ctx.update(
-            until={**first, **{sp: min(at, first.get(sp, at)) for sp, at in look.ends.items()}}
+            until={**first, **{sp: min(at, first.get(sp, at)) for sp, at in snapshot.ends.items()}}
         )
-    routes = _routes_of(ctx, lane, look.plan.routes)
+    routes = _routes_of(ctx, lane, snapshot.plan.routes)
     holes = {sp: hole for sp in lane.partitions if (hole := ctx.at(sp).hole) is not None}
     until = {sp: at for sp, at in ctx.state.until.items() if sp in own}
     for sp in lane.partitions:

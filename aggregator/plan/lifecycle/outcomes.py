@@ -38,14 +38,14 @@ from aggregator.plan.lifecycle.state import LaneOver
 from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.positions.recovery import hub_topics_of
 from aggregator.plan.positions.start import GapKind
-from aggregator.plan.snapshot import Look
+from aggregator.plan.snapshot import ClusterSnapshot
 
 
 def take(ctx: StepContext, outcome: Outcome) -> None:
     """Change the state by one outcome."""
     match outcome.command:
-        case Prepare(look):
-            _take_look(ctx, look, outcome)
+        case Prepare(snapshot):
+            _take_snapshot(ctx, snapshot, outcome)
         case RecordGaps(records):
             if outcome.error is not None:
                 _postpone_gaps(ctx, outcome.error)
@@ -66,12 +66,12 @@ def take(ctx: StepContext, outcome: Outcome) -> None:
             ctx.update(hub_logs=outcome.result)
             ctx.dirty = True
         case AskHub():
-            # Nothing begins before it is known; the decision after the next look asks again.
+            # Nothing begins before it is known; the decision after the next snapshot asks again.
             ctx.emit("hub_silent", f"what the hub holds is not known yet: {outcome.error}")
             ctx.request_discovery()
         case Distrust():
             if outcome.error is not None:
-                # They wait; the next look tries it again.
+                # They wait; the next snapshot tries it again.
                 ctx.emit("checkpoint_error", f"a doubt is not committed yet: {outcome.error}")
             else:
                 ctx.update(doubted=True)
@@ -88,7 +88,7 @@ def take(ctx: StepContext, outcome: Outcome) -> None:
             pass
 
 
-def _take_look(ctx: StepContext, look: Look, outcome: Outcome) -> None:
+def _take_snapshot(ctx: StepContext, snapshot: ClusterSnapshot, outcome: Outcome) -> None:
     if outcome.error is not None:
         ctx.emit("plan_failed", str(outcome.error))
         ctx.retry_discovery()
@@ -98,28 +98,28 @@ def _take_look(ctx: StepContext, look: Look, outcome: Outcome) -> None:
     if ctx.state.plan is not None and ctx.state.plan == plan:
         # The same object: who follows the plan has work with another one only.
         plan = ctx.state.plan
-    look = replace(look, plan=plan)
-    before = ctx.state.look
+    snapshot = replace(snapshot, plan=plan)
+    before = ctx.state.snapshot
     known = before.plan.warnings if before is not None else ()
-    for warning in look.plan.warnings:
+    for warning in snapshot.plan.warnings:
         if warning not in known:
             ctx.emit("warning", warning)
     refused = before.plan.refused if before is not None else ()
-    for topic in look.plan.refused:
+    for topic in snapshot.plan.refused:
         if topic not in refused:
             ctx.emit("topic_refused", f"not taken: {topic}", {"hub_topic": topic.hub_topic})
     asked = ctx.state.asked_at
     ctx.update(
-        look=look,
-        plan=look.plan,
+        snapshot=snapshot,
+        plan=snapshot.plan,
         refused_plan="",
-        topics=ctx.state.topics.after(look, ctx.news.config),
-        asked_at=asked if asked is not None and asked > look.began else None,
+        topics=ctx.state.topics.after(snapshot, ctx.news.config),
+        asked_at=asked if asked is not None and asked > snapshot.began else None,
         # Of what we wrote ourselves meanwhile the newest counts.
         gaps={**ctx.state.gaps, **found.records},
         gap_error="",
     )
-    meet_sources(ctx, look)
+    meet_sources(ctx, snapshot)
     if found.error:
         _postpone_gaps(ctx, found.error)
     ctx.dirty = True
@@ -138,7 +138,7 @@ def _take_move(ctx: StepContext, command: Move, outcome: Outcome) -> None:
             _postpone_gaps(ctx, outcome.error)
         ctx.dirty = True
     elif outcome.error is not None:
-        # The next look finds them new as well, and this is tried again.
+        # The next snapshot finds them new as well, and this is tried again.
         count = len(command.positions)
         words = f"where {count} new partitions begin is not committed yet: {outcome.error}"
         ctx.emit("checkpoint_error", words)
@@ -161,7 +161,7 @@ def _take_recovery(ctx: StepContext, outcome: Outcome) -> None:
         if sp not in found.silent:
             ctx.go(Way.RECOVERED, sp, Stage.HELD, hole=found.holes.get(sp))
     put_back(ctx, found.silent)
-    forget_waits(ctx, hub_topics_of(outcome.command.look.plan.routes, whole))
+    forget_waits(ctx, hub_topics_of(outcome.command.snapshot.plan.routes, whole))
     wait_for_hub(ctx, found)
     if not whole:
         return

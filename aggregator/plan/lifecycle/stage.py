@@ -73,7 +73,7 @@ TRANSITIONS: dict[Way, Transition] = {
     Way.JUDGED: Transition(
         STANDING,
         STANDING,
-        "a decision compares the latest look, the checkpoint and the gaps",
+        "a decision compares the latest snapshot, the checkpoint and the gaps",
     ),
     Way.RECOVERED_FROM: _of({Stage.UNCLEAN}, Stage.RECOVERING, "its last commit was not clean"),
     Way.RECOVERED: _of(

@@ -14,7 +14,7 @@ from aggregator.plan.lifecycle.stage import IN_A_LANE, Stage
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions.gaps import GapRecord
 from aggregator.plan.positions.start import GapKind
-from aggregator.plan.snapshot import Look, TopicsSeen
+from aggregator.plan.snapshot import ClusterSnapshot, TopicsSeen
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class State:
     sources that share no lane. `begun`: its first lanes have been started. `undecided`: a decision
     is still to follow. `arrangement` are the lanes as they were last planned, of which some may
     still wait for others to end. `plan` is that of the last snapshot in use, also while there is no
-    `look` of the config in force. `asked_at` is when the awaited discovery was requested.
+    `snapshot` of the config in force. `asked_at` is when the awaited discovery was requested.
     `gap_error` is why no gap is decided until the next discovery, and `gap_error_reported` the last
     such error that was emitted. `refused_plan` is why a later plan was refused. `hub_logs` is what
     the hub held at the start, None before it has answered; `doubted`: it was decided from that what
@@ -160,7 +160,7 @@ class State:
     lanes: Mapping[str, LaneLife] = field(default_factory=dict)
     over: Mapping[str, LaneOver] = field(default_factory=dict)
     arrangement: tuple[Lane, ...] = ()
-    look: Look | None = None
+    snapshot: ClusterSnapshot | None = None
     plan: Plan | None = None
     refused_plan: str = ""
     sources: Mapping[str, SourceLife] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class State:
     kept: TopicsSeen = field(default_factory=TopicsSeen)
     asked_at: float | None = None
     judged: float = -1.0
-    unread_looks: int = 0
+    unread_snapshots: int = 0
     gaps: Mapping[str, GapRecord] = field(default_factory=dict)
     gap_error: str = ""
     gap_error_reported: str = ""

@@ -31,19 +31,19 @@ def step(state: State, news: News, now: float) -> tuple[State, tuple[Command, ..
     for outcome in news.outcomes:
         take(ctx, outcome)
     _take_orders(ctx)
-    if news.look is not None:
+    if news.snapshot is not None:
         _prepare(ctx)
     if news.turn:
         notice_lanes(ctx)
         notice_logs(ctx)
         notice_rests(ctx)
-    look = ctx.state.look
+    snapshot = ctx.state.snapshot
     # What a lane must be asked first may change everything, and a lane starts by the ids of the
-    # look that was prepared last: a decision follows either.
+    # snapshot that was prepared last: a decision follows either.
     waits = any(isinstance(it, (Finish, Prepare, Release)) for it in ctx.commands)
-    if ctx.dirty and look is not None and not waits:
+    if ctx.dirty and snapshot is not None and not waits:
         ctx.dirty = False
-        decide(ctx, look)
+        decide(ctx, snapshot)
     if ctx.dirty != ctx.state.undecided:
         ctx.update(undecided=ctx.dirty)
     follow_sources(ctx)
@@ -53,19 +53,19 @@ def step(state: State, news: News, now: float) -> tuple[State, tuple[Command, ..
 
 
 def _prepare(ctx: StepContext) -> None:
-    look, before = ctx.news.look, ctx.state.look
-    assert look is not None
-    if before is not None and look.began <= before.began:
+    snapshot, before = ctx.news.snapshot, ctx.state.snapshot
+    assert snapshot is not None
+    if before is not None and snapshot.began <= before.began:
         # It says nothing that is not known by now.
         return
-    if look.plan.refusals and ctx.state.begun:
-        why = "; ".join(look.plan.refusals)
+    if snapshot.plan.refusals and ctx.state.begun:
+        why = "; ".join(snapshot.plan.refusals)
         if why != ctx.state.refused_plan:
             ctx.emit("plan_refused", why)
         ctx.update(refused_plan=why)
         ctx.retry_discovery()
     else:
-        ctx.command(Prepare(look))
+        ctx.command(Prepare(snapshot))
 
 
 def _take_orders(ctx: StepContext) -> None:
@@ -77,7 +77,7 @@ def _take_orders(ctx: StepContext) -> None:
     if state.config is not news.config:
         # Nothing is decided any more from the old config's snapshot, nor from one that is awaited:
         # it may be there already, and is left out.
-        ctx.update(config=news.config, look=None, asked_at=None)
+        ctx.update(config=news.config, snapshot=None, asked_at=None)
         ctx.dirty = True
         ctx.emit("reloaded", "the config was read again, and is in force")
         ctx.request_discovery()
@@ -86,5 +86,5 @@ def _take_orders(ctx: StepContext) -> None:
         ctx.dirty = True
     if news.again:
         ctx.request_discovery()
-    if news.look_failed:
+    if news.discovery_failed:
         ctx.retry_discovery()

@@ -6,7 +6,7 @@ from typing import Any
 
 from aggregator.model.events import Event
 from aggregator.model.values import SourcePartition
-from aggregator.plan.lifecycle.commands import Command, Emit, LookAgain
+from aggregator.plan.lifecycle.commands import Command, Emit, RequestDiscovery
 from aggregator.plan.lifecycle.inputs import News
 from aggregator.plan.lifecycle.stage import TRANSITIONS, Stage, Way
 from aggregator.plan.lifecycle.state import LaneLife, LaneOver, Partition, State
@@ -52,7 +52,7 @@ class StepContext:
         """Request discovery; one that has begun already does not count."""
         if self.state.asked_at is None:
             self.update(asked_at=self.now)
-            self.command(LookAgain())
+            self.command(RequestDiscovery())
 
     def retry_discovery(self) -> None:
         """Discovery failed: if one is awaited, request another."""

@@ -326,7 +326,7 @@ def _clashes(
     """Names that differ from another one by '.' and '_' only, which a broker refuses to create.
 
     What is at the hub stays; of two that are not, what flows already, else what comes first in the
-    config and the alphabet. So the next look decides the same.
+    config and the alphabet. So the next plan decides the same.
     """
     found: dict[str, str] = {}
     for group in colliding_names({*planned, *hub.topics, *aside}):

@@ -207,7 +207,7 @@ def _together(
     """Those of several topics of a source that flow into one hub topic.
 
     All of them where one setting means it. Otherwise it is a mishap, and one keeps its place: what
-    flows already, else the first by its name, so that the next look decides the same.
+    flows already, else the first by its name, so that the next plan decides the same.
     """
     settings = sorted({it.by for it in topics.values()})
     words = f"source {alias}: topics {', '.join(topics)} all flow into hub topic {hub_topic}"

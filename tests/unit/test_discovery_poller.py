@@ -1,4 +1,4 @@
-"""The lookout goes by the config in force: nothing of an older one is handed over."""
+"""Discovery goes by the config in force: nothing of an older one is handed over."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from aggregator.config import load_text
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.kafka.admin import HUB, AdminPool, ClusterAdmin, ClusterCallError
-from aggregator.kafka.discovery import poller as look_module
+from aggregator.kafka.discovery import poller as poller_module
 from aggregator.kafka.discovery import prepare as prepare_module
-from aggregator.kafka.discovery.poller import Lookout, Planner, first_look
+from aggregator.kafka.discovery.poller import DiscoveryPoller, Planner, first_snapshot
 from aggregator.kafka.discovery.prepare import prepare
 from aggregator.model.errors import AggregatorError
 from aggregator.model.values import ClusterFacts, Discovery
 from aggregator.plan.refusals import NOTHING_REFUSED
-from aggregator.plan.snapshot import Doubts, Look
+from aggregator.plan.snapshot import ClusterSnapshot, Doubts
 from support.reading import wait_for
 
 SETS = (
@@ -34,7 +34,7 @@ def config(*sets: str) -> Config:
     return load_text("", [*SETS, *sets])
 
 
-def test_a_look_by_the_old_config_is_never_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_by_the_old_config_is_never_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on = threading.Event(), threading.Event()
     asked: list[tuple[list[str], list[str]]] = []
 
@@ -42,47 +42,47 @@ def test_a_look_by_the_old_config_is_never_handed_over(monkeypatch: pytest.Monke
         asked.append(([*config.sources], [*known]))
         begun.set()
         go_on.wait(30)
-        raise AggregatorError(f"look {len(asked)}")
+        raise AggregatorError(f"discovery {len(asked)}")
 
-    monkeypatch.setattr(look_module, "_look", slow)
+    monkeypatch.setattr(poller_module, "_discover", slow)
     known = {alias: ClusterFacts(alias, alias, 1, {}) for alias in ("eu", "us")}
     in_force = InForce(config(*US))
-    lookout = Lookout(in_force, known)
-    lookout.start()
-    lookout.wake()
+    poller = DiscoveryPoller(in_force, known)
+    poller.start()
+    poller.wake()
     assert begun.wait(30)
     in_force.config = config()
     begun.clear()
     go_on.set()
-    # It looks again at once, by the new config; of the first look nothing is told.
+    # Discovery runs again at once, by the new config; the first result is not handed over.
     assert begun.wait(30)
-    lookout.stop()
-    wait_for(lambda: not lookout._loop.is_alive, "its thread has ended")
+    poller.stop()
+    wait_for(lambda: not poller._loop.is_alive, "its thread has ended")
     assert asked == [(["eu", "us"], ["eu", "us"]), (["eu"], ["eu"])]
-    assert str(lookout.latest()) == "look 2"
+    assert str(poller.latest()) == "discovery 2"
 
 
 def test_a_result_that_has_waited_since_the_old_config_is_left_out() -> None:
     in_force = InForce(config())
-    lookout = Lookout(in_force, {})
-    lookout._results.put((in_force.config, AggregatorError("old")))
+    poller = DiscoveryPoller(in_force, {})
+    poller._results.put((in_force.config, AggregatorError("old")))
     in_force.config = config(*US)
-    assert lookout.latest() is None
-    lookout._results.put((in_force.config, AggregatorError("new")))
-    assert str(lookout.latest()) == "new"
+    assert poller.latest() is None
+    poller._results.put((in_force.config, AggregatorError("new")))
+    assert str(poller.latest()) == "new"
 
 
 def test_what_is_reached_otherwise_is_not_known_any_more() -> None:
     facts = {"eu": ClusterFacts("eu", "id", 1, {})}
-    lookout = Lookout(InForce(config()), facts)
-    lookout._forget_others(config("sources.eu.topics.include=payments"))
-    assert lookout._known == facts
-    lookout._forget_others(config("sources.eu.bootstrap_servers=127.0.0.1:12"))
-    assert lookout._known == {}
+    poller = DiscoveryPoller(InForce(config()), facts)
+    poller._forget_others(config("sources.eu.topics.include=payments"))
+    assert poller._known == facts
+    poller._forget_others(config("sources.eu.bootstrap_servers=127.0.0.1:12"))
+    assert poller._known == {}
 
 
-def test_each_look_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of an older look may lead to a cluster that the address has left since."""
+def test_each_discovery_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of an older one may lead to a cluster that the address has left since."""
     used: list[tuple[AdminPool, ClusterAdmin]] = []
 
     def failing(_: Config, *, clients: AdminPool, turns: object) -> AggregatorError:
@@ -90,10 +90,10 @@ def test_each_look_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -
             used.append((clients, admin))
         raise AggregatorError("no answer")
 
-    monkeypatch.setattr(look_module, "discover", failing)
+    monkeypatch.setattr(poller_module, "discover", failing)
     for _ in range(2):
         with pytest.raises(AggregatorError, match="no answer"):
-            look_module._look(config(), {}, (), NOTHING_REFUSED, Doubts(), {}, Planner())
+            poller_module._discover(config(), {}, (), NOTHING_REFUSED, Doubts(), {}, Planner())
     (first, admin), (second, other) = used
     assert first is not second
     assert admin is not other
@@ -101,7 +101,7 @@ def test_each_look_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -
         admin.client.poll(0)
 
 
-def test_a_look_is_as_old_as_the_first_request_for_what_it_found(
+def test_a_snapshot_is_as_old_as_the_first_request_for_what_it_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A topic that is created again while another cluster is slow has the id of before in it."""
@@ -111,12 +111,12 @@ def test_a_look_is_as_old_as_the_first_request_for_what_it_found(
         asked.append(time.monotonic())
         return Discovery({alias: ClusterFacts(alias, alias, 1, {}) for alias in (HUB, "eu")})
 
-    for module in (look_module, prepare_module):
+    for module in (poller_module, prepare_module):
         monkeypatch.setattr(module, "discover", slow)
-    look = look_module._look(config(), {}, (), NOTHING_REFUSED, Doubts(), {}, Planner())
-    assert isinstance(look, Look)
-    assert look.began <= asked[0]
-    # So is the look of a start, whatever was waited for since its plan was made.
+    snapshot = poller_module._discover(config(), {}, (), NOTHING_REFUSED, Doubts(), {}, Planner())
+    assert isinstance(snapshot, ClusterSnapshot)
+    assert snapshot.began <= asked[0]
+    # So is the snapshot of a start, whatever was waited for since its plan was made.
     prepared = prepare(config())
     assert prepared.began <= asked[1]
-    assert first_look(config(), prepared).began == prepared.began
+    assert first_snapshot(config(), prepared).began == prepared.began

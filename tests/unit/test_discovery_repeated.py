@@ -1,4 +1,4 @@
-"""A look at hundreds of sources and thousands of topics: what is the same is not worked out again.
+"""Discovery of hundreds of sources, thousands of topics: what is the same is not worked out twice.
 
 Each short way is compared with the plain definition, and calls are counted.
 """
@@ -188,7 +188,7 @@ def test_sources_that_select_and_name_alike_are_asked_once_for_each_hub_topic(
     assert again == scope
     assert len(asked) == len(scope.feeds)
     del asked[:]
-    # The hub is asked about at each look.
+    # The hub is asked about at each discovery.
     for _ in range(3):
         assert all(map(selector(config, HUB), names))
     assert asked == []
@@ -309,32 +309,32 @@ def test_an_object_is_known_by_itself_and_not_by_what_it_equals() -> None:
 # The plan
 
 
-def test_an_equal_look_leaves_the_plan_the_same_object() -> None:
+def test_an_equal_snapshot_leaves_the_plan_the_same_object() -> None:
     world = running()
     world.until_quiet()
-    plan, look = world.state.plan, world.state.look
-    assert plan is not None and look is not None
+    plan, snapshot = world.state.plan, world.state.snapshot
+    assert plan is not None and snapshot is not None
     given_before = len([it for it in world.given if isinstance(it, c.Prepare)])
-    world.until(lambda: world.state.look is not look)
+    world.until(lambda: world.state.snapshot is not snapshot)
     assert len([it for it in world.given if isinstance(it, c.Prepare)]) > given_before
-    newer = world.state.look
-    assert newer is not None and newer.began > look.began
+    newer = world.state.snapshot
+    assert newer is not None and newer.began > snapshot.began
     assert world.state.plan is plan
     assert newer.plan is plan
 
 
-def test_a_look_that_finds_something_else_has_another_plan() -> None:
+def test_a_snapshot_that_finds_something_else_has_another_plan() -> None:
     world = running()
     world.until_quiet()
     plan = world.state.plan
     world.hub_ids = {**world.hub_ids, "other": "id"}
     world.until(lambda: world.state.plan is not plan)
-    assert world.state.plan is not None and world.state.look is not None
+    assert world.state.plan is not None and world.state.snapshot is not None
     assert "other" in world.state.plan.hub.topics
-    assert world.state.look.plan is world.state.plan
+    assert world.state.snapshot.plan is world.state.plan
 
 
-def test_a_plan_is_made_once_for_all_looks_that_find_the_same(
+def test_a_plan_is_made_once_for_all_snapshots_that_find_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config, planner = config_of({"eu": source("a|b")}), Planner()
