@@ -60,14 +60,14 @@ router = APIRouter(prefix="/api", dependencies=CHANGING)
 @router.post("/gaps/accept")
 def accept(here: Here, wanted: AcceptRequest) -> GapsReport:
     """Let partitions continue without what they lost."""
-    return here.desk.accept(wanted.gaps, wanted.source, wanted.topic)
+    return here.query_service.accept(wanted.gaps, wanted.source, wanted.topic)
 
 
 @router.post("/quarantine/retry")
 def retry(here: Here, wanted: RetryRequest) -> RetryReport:
     """Write quarantined records to their hub topic, if it takes them now; each once."""
     origins = None if wanted.origins is None else frozenset(map(_origin, wanted.origins))
-    return here.desk.retry(
+    return here.query_service.retry(
         Filter(wanted.source, wanted.topic, wanted.reason, origins),
         dry_run=wanted.dry_run,
         overwrite=wanted.overwrite,

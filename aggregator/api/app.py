@@ -34,7 +34,7 @@ from aggregator.api.latest_status import StatusHolder
 from aggregator.api.live import live_messages
 from aggregator.api.lookups import Source, Topic
 from aggregator.api.metrics import metrics_text
-from aggregator.api.queries import Desk
+from aggregator.api.queries import QueryService
 from aggregator.api.timeline import event_messages
 from aggregator.config.mask import masked
 from aggregator.engine.control.commands import Control
@@ -166,7 +166,7 @@ def make_app(
         recorder=recorder,
         audits=audits,
         connectors=Connectors(steered, holder, recorder.report),
-        desk=Desk(steered),
+        query_service=QueryService(steered),
         followers=Followers(FOLLOWERS, event_messages(feed), lambda: feed.closed),
         viewers=Followers(VIEWERS, live_messages(holder.recent), lambda: feed.closed),
     )

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from aggregator.api.request_bodies import BodyError, InHand, header, whole_body
+from aggregator.api.request_bodies import BodyError, RequestsInFlight, header, whole_body
 from aggregator.config.api import ApiConfig
 from aggregator.config.values import parse_listen
 from aggregator.model.errors import EXIT_CONFIG, EXIT_OTHER
@@ -46,7 +46,7 @@ class Gate:
     def __init__(self, app: ASGIApp, api: ApiConfig) -> None:
         self._app = app
         self._api = api
-        self._in_hand = InHand()
+        self._in_hand = RequestsInFlight()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""

@@ -13,7 +13,7 @@ from aggregator.api.connectors import Connectors
 from aggregator.api.followers import Followers
 from aggregator.api.latest_status import StatusHolder
 from aggregator.api.permissions import CallerError, check_caller
-from aggregator.api.queries import Desk
+from aggregator.api.queries import QueryService
 from aggregator.engine.control.commands import Control
 from aggregator.features.timeline.recorder import Recorder
 from aggregator.features.verify.audit_process import AuditRunner
@@ -36,7 +36,7 @@ class Instance:
     recorder: Recorder
     audits: AuditRunner
     connectors: Connectors
-    desk: Desk
+    query_service: QueryService
     followers: Followers
     """Of the events."""
     viewers: Followers

@@ -79,7 +79,7 @@ def gaps(
     limit: Limit = 200,
 ) -> GapsReport:
     """What was lost at the sources, open gaps first."""
-    return here.desk.gaps(source, topic, only_open=only_open, limit=limit)
+    return here.query_service.gaps(source, topic, only_open=only_open, limit=limit)
 
 
 @router.get("/quarantine")
@@ -92,7 +92,9 @@ def quarantine(
     limit: Limit = 200,
 ) -> QuarantineReport:
     """Records that the hub refused, and what became of each."""
-    return here.desk.quarantine(Filter(source, topic, reason), retried=retried, limit=limit)
+    return here.query_service.quarantine(
+        Filter(source, topic, reason), retried=retried, limit=limit
+    )
 
 
 @router.get("/dedup")
@@ -106,7 +108,7 @@ def dedup(
 ) -> DroppedReport:
     """Records that dedup has dropped, and what became of each."""
     begin = moment(since)
-    return here.desk.dropped(Filter(source, topic), begin, retried=retried, limit=limit)
+    return here.query_service.dropped(Filter(source, topic), begin, retried=retried, limit=limit)
 
 
 @router.get("/checkpoints")
@@ -114,7 +116,7 @@ def checkpoints(here: Here, limit: Annotated[int, Query(ge=1, le=COMMITS)] = 50)
     """The last commits of the checkpoint."""
     rows = tuple(
         made_of(CommitRow, it, committed_at=to_moment(it.committed_at_ms))
-        for it in here.desk.commits(limit)
+        for it in here.query_service.commits(limit)
     )
     return CommitsReport(name=here.control.config.name, commits=rows)
 
@@ -123,7 +125,9 @@ def checkpoints(here: Here, limit: Annotated[int, Query(ge=1, le=COMMITS)] = 50)
 def recovery(here: Here) -> RecoveryReport:
     """What was recovered after unclean stops."""
     status = here.status()
-    return RecoveryReport(name=status.name, last=status.recovery, earlier=here.desk.recoveries())
+    return RecoveryReport(
+        name=status.name, last=status.recovery, earlier=here.query_service.recoveries()
+    )
 
 
 @router.get("/lanes")
@@ -136,7 +140,7 @@ def lanes(here: Here) -> LanesReport:
 @router.get("/audits")
 def past_audits(here: Here, limit: Limit = 20) -> AuditsReport:
     """What `verify` has found, the newest first."""
-    return here.desk.audits(limit)
+    return here.query_service.audits(limit)
 
 
 @router.get("/verify")
@@ -149,7 +153,7 @@ def verifying(here: Here) -> AuditRun:
 def timeline(here: Here) -> Incidents:
     """Gaps, quarantined records, recoveries and audits as one timeline."""
     status = here.status()
-    found, failing = here.desk.incidents(status)
+    found, failing = here.query_service.incidents(status)
     return Incidents(
         name=status.name,
         phase=status.phase,
@@ -200,4 +204,6 @@ def look(
         start = ReadFrom(offset=offset)
     elif at is not None:
         start = ReadFrom(at_ms=max(0, int(moment(at).timestamp() * 1000)))
-    return here.desk.look(here.status(), source, topic, records, partition=partition, start=start)
+    return here.query_service.look(
+        here.status(), source, topic, records, partition=partition, start=start
+    )

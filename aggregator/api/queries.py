@@ -57,7 +57,7 @@ MOST_RETRIED = 200
 Found = TypeVar("Found")
 
 
-class Desk:
+class QueryService:
     """Answers from tables and clusters, never from the engine; used by many threads.
 
     The quarantine topic is read from its beginning once, and then on from where it was left.

@@ -23,7 +23,7 @@ class BodyError(Exception):
         super().__init__(text)
 
 
-class InHand:
+class RequestsInFlight:
     """Counts the requests that are in hand; in the server's thread alone."""
 
     def __init__(self) -> None:

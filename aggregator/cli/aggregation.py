@@ -184,14 +184,14 @@ class Aggregation:
 
     def reload(self) -> ReloadReport:
         """Have the instance read its config again. AggregatorError where there is none."""
-        return self.change("POST", "/api/reload", ReloadReport, self._nothing_to("reload"))
+        return self.change("POST", "/api/reload", ReloadReport, self._refusal_to("reload"))
 
     def restart(self, alias: str) -> SourceControl:
         """Have the instance start the lanes of a source again. AggregatorError as `reload`."""
         path = f"/api/sources/{alias}/restart"
-        return self.change("PUT", path, SourceControl, self._nothing_to("restart"))
+        return self.change("PUT", path, SourceControl, self._refusal_to("restart"))
 
-    def _nothing_to(self, word: str) -> Callable[[Absent], NoReturn]:
+    def _refusal_to(self, word: str) -> Callable[[Absent], NoReturn]:
         def refuse(found: Absent) -> NoReturn:
             refuse_if_held(self._place, print_note)
             raise AggregatorError(f"nothing to {word}: {found.reason}")

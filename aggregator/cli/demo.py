@@ -190,12 +190,12 @@ def _live(options: LivingOptions, view: DemoView, stop: threading.Event) -> None
 
     def ready(world: World) -> None:
         view.close()
-        typer.echo("\n".join(_welcome(world, options)), err=True)
+        typer.echo("\n".join(_instructions(world, options)), err=True)
 
     Living(options, report, say, ready).run(stop)
 
 
-def _welcome(world: World, options: LivingOptions) -> Iterator[str]:
+def _instructions(world: World, options: LivingOptions) -> Iterator[str]:
     """Where everything is, and what to try."""
     servers = {name: it.bootstrap_servers for name, it in world.clusters.items()}
     yield "\nThree sources flow into a hub until Ctrl-C:"

@@ -101,7 +101,7 @@ def failback(
     clusters, and sets its start to where the hub ended at the failover. Without --write it prints
     the config and sets nothing. Run again, it changes nothing.
     """
-    from aggregator.features.failover.failback import BackFile, fail_back
+    from aggregator.features.failover.failback import FailbackFile, fail_back
 
     config = call.config
     file = file_of(call.config_file)
@@ -111,7 +111,7 @@ def failback(
         config,
         raw or {},
         alias,
-        BackFile(write, folder, force),
+        FailbackFile(write, folder, force),
         pace.rules(),
         _pauser(call),
         call.emit,

@@ -116,7 +116,7 @@ def run_stand_in(
     folder.mkdir(parents=True, exist_ok=True)
     _leave_config(call, _made(request, Secrets.FILE), folder, laid_over)
     if positions:
-        _go_on(call, config, found)
+        _continue(call, config, found)
     run_config(call, load, how)
 
 
@@ -156,7 +156,7 @@ def _leave_config(
         typer.echo(f"  they need: export {secret.name}=...   # {secret.where}", err=True)
 
 
-def _go_on(call: Call, config: Config, found: Finished) -> None:
+def _continue(call: Call, config: Config, found: Finished) -> None:
     """At the first start, begin where the old tool was."""
     place, log = config.checkpoint, call.log
     if CheckpointTable.open(place.path, place.storage_options) is not None:

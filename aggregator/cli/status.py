@@ -47,7 +47,7 @@ def report_of_status(status: Status) -> Report:
     if status.reason:
         parts.append(f"Why: {status.reason}")
     parts += [sources_table(status), table("Lanes", LANES, status.lanes)]
-    parts.append(_unwell(status))
+    parts.append(_unhealthy_rows(status))
     parts += [*_complete(status), *_checkpoint(status.checkpoint), *_optional(status)]
     parts += [f"{key} waits for a restart" for key in status.waits_for_restart]
     parts += [f"warning: {warning}" for warning in status.warnings]
@@ -61,7 +61,7 @@ def _copied_as(lane: LaneStatus) -> str | None:
     return f"objects ({lane.objects})" if lane.objects else "bytes"
 
 
-def _unwell(status: Status) -> Table:
+def _unhealthy_rows(status: Status) -> Table:
     """A row for each partition that is not well; one for many that are so for the same reason."""
     alike: dict[tuple[str, str, str], list[PartitionStatus]] = {}
     for part in status.partitions:

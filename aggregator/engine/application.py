@@ -114,7 +114,7 @@ def _standby(
     def show_wait(words: str) -> None:
         nonlocal waits_for
         waits_for = words
-        control.door.put_off(f"it {words}")
+        control.gate.put_off(f"it {words}")
         show(_with_config(waiting_view(control.config, words), control))
 
     def follow() -> None:
@@ -138,7 +138,7 @@ def _run(
     wish: _Wish,
 ) -> RunResult:
     """One run, as `run` describes it, without the wait for another writer."""
-    control.door.put_off(STARTING)
+    control.gate.put_off(STARTING)
     view = _with_config(first_view(control.config), control)
     show(view)
     with ExitStack() as stack:

@@ -15,7 +15,7 @@ from aggregator.config.schema import Config
 from aggregator.datapath.connector.damage import DamageFinder
 from aggregator.engine.commits.observer import KnownOf
 from aggregator.engine.control.commands import Control
-from aggregator.engine.control.execute_command import Steering
+from aggregator.engine.control.execute_command import EngineActor
 from aggregator.engine.executor import CommandExecutor
 from aggregator.engine.publisher import StatusPublisher
 from aggregator.engine.recoverer import Recovery
@@ -105,7 +105,7 @@ class Engine:
             on_view=on_view,
             backfills=self.backfills.statuses,
         )
-        self._steering = Steering(self, observer, self._gaps, control, emit)
+        self._steering = EngineActor(self, observer, self._gaps, control, emit)
         self._known = KnownOf(observer)
         self._leaving = frozenset[str]()
         self._again = False
@@ -198,14 +198,14 @@ class Engine:
     def supervise(self) -> None:
         """Keep the lanes running until a stop is requested, or all have ended."""
         # Before this no command would be executed, and a recovery may take minutes.
-        self._control.door.open()
+        self._control.gate.open()
         self.publish(Phase.RUNNING)
         over = 0.0
         while not self._stop.wait(LOOP_SECONDS):
             if self._may_rest:
                 continue
             self.turn()
-            self._control.door.handle(self._steering)
+            self._control.gate.handle(self._steering)
             if self.state.until_done and self.state.is_over and not self.backfills.is_busy:
                 over = over or time.monotonic()
                 if self._sources_have_answered or time.monotonic() - over > LAST_WORD_SECONDS:
@@ -235,7 +235,7 @@ class Engine:
 
     def end(self) -> dict[str, str]:
         """Stop cleanly: every lane reports its positions. Returns lane -> what went wrong."""
-        self._control.door.close()
+        self._control.gate.close()
         self._publisher.end()
         self.publish(Phase.STOPPING)
         self._recovery.cancel()
@@ -292,7 +292,7 @@ class Engine:
         """Whether a turn would find nothing: all that can flow flows, and no news has come."""
         is_news = (
             self._again
-            or self._control.door.has_commands
+            or self._control.gate.has_commands
             or self._poller.has_news
             or self._lanes.has_news
             or self._writer.error is not None

@@ -216,7 +216,7 @@ class CommandExecutor:
             self._poller.wake()
         found = replace(found, plan=replace(found.plan, creating=creating, created=created))
         self._plan, self._refusals = found.plan, found.refusals
-        self._poller.goes_by(found.plan.routes, found.refusals)
+        self._poller.plan_by(found.plan.routes, found.refusals)
         self._observer.update(identity_of(found.plan))
         try:
             gaps, self._knows_gaps = FoundGaps(self._gaps.load()), True

@@ -115,7 +115,7 @@ def threads_of(
     in_force = control.in_force
 
     def end() -> None:
-        control.door.close()
+        control.gate.close()
         services.end()
 
     with ExitStack() as stack:

@@ -65,7 +65,7 @@ def close(child: Child) -> None:
         child.stdout.close()
 
 
-def be_apart() -> tuple[Any, Callable[[dict[str, Any]], None], threading.Event]:
+def enter_child() -> tuple[Any, Callable[[dict[str, Any]], None], threading.Event]:
     """In the child: its job, the function that sends, and the event that is set when it must end.
 
     Nothing else, such as Java, writes to stdout from here on.

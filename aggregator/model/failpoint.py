@@ -76,7 +76,7 @@ class FailpointError(AggregatorError):
 
 
 @dataclass(frozen=True, slots=True)
-class Armed:
+class ArmedFailpoint:
     """What happens at a place: at which pass, which action, and for how many seconds it pauses."""
 
     at: int = 1
@@ -93,12 +93,12 @@ def failpoint(name: str) -> None:
         _pass(name)
 
 
-def parse(spec: str) -> dict[str, Armed]:
+def parse(spec: str) -> dict[str, ArmedFailpoint]:
     """The armed places of `NAME[:PASS][=ACTION][,...]`; ConfigError names what is wrong in it."""
     return dict(_parse_one(part.strip()) for part in spec.split(",") if part.strip())
 
 
-def _parse_one(text: str) -> tuple[str, Armed]:
+def _parse_one(text: str) -> tuple[str, ArmedFailpoint]:
     place, _, action = text.partition("=")
     name, _, at = place.partition(":")
     action, _, seconds = (action or KILL).partition(":")
@@ -111,7 +111,7 @@ def _parse_one(text: str) -> tuple[str, Armed]:
         pause = float(seconds) if action == PAUSE else 0.0
     except ValueError:
         raise _problem(f"{text!r}: a pause needs seconds", f"write {name}=pause:20") from None
-    return name, Armed(int(at or 1), action, pause)
+    return name, ArmedFailpoint(int(at or 1), action, pause)
 
 
 def _check(name: str) -> None:
@@ -127,7 +127,7 @@ def _problem(reason: str, hint: str) -> ConfigError:
 
 
 @cache
-def _armed() -> dict[str, Armed]:
+def _armed() -> dict[str, ArmedFailpoint]:
     return parse(_SPEC)
 
 

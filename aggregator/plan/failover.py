@@ -67,7 +67,7 @@ class NotCopied:
 
 
 @dataclass(frozen=True, slots=True)
-class WayBack:
+class FailbackPlan:
     """The failback config as plain data; what cannot go back, and notes for the operator."""
 
     tree: Mapping[str, Any]
@@ -132,9 +132,9 @@ class NativeCount:
         self.done = offset + records >= self.end
 
 
-def way_back(
+def plan_failback(
     config: Config, raw: Mapping[str, Any], alias: str, routes: Iterable[Route], here: Path
-) -> WayBack:
+) -> FailbackPlan:
     """The config that copies back to a source what was written at the hub itself.
 
     `raw` is the config's YAML as it was written, so that references to secrets stay references.
@@ -184,13 +184,13 @@ def way_back(
             tree[name] = deepcopy(part)
     if config.spark.jars:
         tree.setdefault("spark", {})["jars"] = _from(here, config.spark.jars)
-    notes = (*_no_way(alias, by_hub_topic), *_logins("hub.producer", producer[1]))
-    return WayBack(
+    notes = (*_irreversible(alias, by_hub_topic), *_logins("hub.producer", producer[1]))
+    return FailbackPlan(
         tree, tuple(single), (*notes, *_logins(f"sources.{alias}.consumer", consumer[1]))
     )
 
 
-def _no_way(alias: str, by_hub_topic: Mapping[str, Sequence[Route]]) -> Iterable[str]:
+def _irreversible(alias: str, by_hub_topic: Mapping[str, Sequence[Route]]) -> Iterable[str]:
     """What of the forward direction cannot be reversed."""
     for topic, routes in sorted(by_hub_topic.items()):
         if len(routes) > 1:

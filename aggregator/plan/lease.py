@@ -43,7 +43,7 @@ class ProcessPlace:
     processes: str = ""
 
 
-class Kin(Enum):
+class Locality(Enum):
     """How near an earlier writer is: what can be observed of it, and done about it."""
 
     PROCESSES = "in the same process table"
@@ -56,18 +56,18 @@ FIRST_PROCESS_TABLE = "pid:[4026531836]"
 """The process table of a machine itself, outside of any container (Linux, PROC_PID_INIT_INO)."""
 
 
-def kin_of(earlier: ProcessPlace, own: ProcessPlace) -> Kin:
+def locality_of(earlier: ProcessPlace, own: ProcessPlace) -> Locality:
     """How near `earlier` is to `own`. A host name alone proves nothing: containers share some."""
     if not earlier.boot or not own.boot:
         # Not Linux, or written by a version that did not note it: by the name after all.
         if earlier.host != own.host:
-            return Kin.ELSEWHERE
-        return Kin.PROCESSES if earlier.boot == own.boot else Kin.KERNEL
+            return Locality.ELSEWHERE
+        return Locality.PROCESSES if earlier.boot == own.boot else Locality.KERNEL
     if earlier.boot == own.boot:
-        return Kin.PROCESSES if earlier.processes == own.processes else Kin.KERNEL
+        return Locality.PROCESSES if earlier.processes == own.processes else Locality.KERNEL
     if earlier.host == own.host and earlier.processes == own.processes == FIRST_PROCESS_TABLE:
-        return Kin.RESTARTED
-    return Kin.ELSEWHERE
+        return Locality.RESTARTED
+    return Locality.ELSEWHERE
 
 
 class Life(Enum):
@@ -86,7 +86,7 @@ class Earlier:
     `locked`: whether the OS lock is another's; None where there is no such lock.
     """
 
-    kin: Kin
+    kin: Locality
     life: Life
     locked: bool | None
 
@@ -107,13 +107,13 @@ def plan_start(earlier: Earlier | None, *, take_over: bool) -> ClaimMove:
         return ClaimMove.TAKE
     if not earlier.locked:
         # The kernel frees a lock when its process is gone, and knows the lock of its own files.
-        if earlier.locked is False and earlier.kin in (Kin.PROCESSES, Kin.KERNEL):
+        if earlier.locked is False and earlier.kin in (Locality.PROCESSES, Locality.KERNEL):
             return ClaimMove.TAKE
-        if earlier.kin is Kin.RESTARTED:
+        if earlier.kin is Locality.RESTARTED:
             return ClaimMove.TAKE
-        if earlier.kin is Kin.PROCESSES and earlier.life is Life.GONE:
+        if earlier.kin is Locality.PROCESSES and earlier.life is Life.GONE:
             return ClaimMove.TAKE
-    if earlier.kin is Kin.PROCESSES:
+    if earlier.kin is Locality.PROCESSES:
         return ClaimMove.END if take_over else ClaimMove.REFUSE
     if take_over:
         return ClaimMove.OVERRULE
@@ -151,7 +151,7 @@ def plan_turn(writer: Sighting | None) -> Turn:
     return Turn.OVERDUE if writer.still >= patience else Turn.WAIT
 
 
-class Tried(Enum):
+class RenewalOutcome(Enum):
     """How an attempt to renew a lease ended."""
 
     RENEWED = "renewed: no one else has taken it"
@@ -172,15 +172,17 @@ def renewal_due(since_renewal: float, lease: float) -> bool:
     return since_renewal >= lease / RENEWALS
 
 
-def plan_lease(tried: Tried, since_renewal: float, lease: float, *, guarded: bool) -> Verdict:
+def plan_lease(
+    tried: RenewalOutcome, since_renewal: float, lease: float, *, guarded: bool
+) -> Verdict:
     """What a writer does now; `since_renewal` is the age of the last renewal before the attempt.
 
     Being late is no reason to end: a writer that still holds the lock and the epoch has not been
     replaced while it was frozen or slow. `guarded`: the JVM that sends waits by itself while the
     lease is over; where it does not (executors), a lease that cannot be renewed ends the writer.
     """
-    if tried is Tried.REFUSED:
+    if tried is RenewalOutcome.REFUSED:
         return Verdict.FENCE
-    if tried is Tried.RENEWED or since_renewal < lease * USABLE:
+    if tried is RenewalOutcome.RENEWED or since_renewal < lease * USABLE:
         return Verdict.WRITE
     return Verdict.WAIT if guarded else Verdict.FENCE

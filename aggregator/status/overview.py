@@ -135,7 +135,7 @@ def attention(status: Status) -> Iterator[Attention]:
         yield _error(f"positions cannot be committed: {status.checkpoint.error}")
     for source in status.sources:
         if source.state in SICK:
-            yield _error(_sickness(source), source.alias)
+            yield _error(_state_text(source), source.alias)
     for gap in status.gaps.latest:
         if not gap.resolved:
             what = f"a gap in {gap.topic}-{gap.partition} waits for a decision: {gap.reason}"
@@ -166,7 +166,7 @@ def attention(status: Status) -> Iterator[Attention]:
         yield _warning(f"{what} {status.quarantine.newest} (aggregator quarantine list)")
 
 
-def _sickness(source: SourceStatus) -> str:
+def _state_text(source: SourceStatus) -> str:
     """Its state and why; the reason of a failed call often begins with both names already."""
     state, reason = source.state.lower(), source.reason.removeprefix(f"{source.alias}: ")
     return reason if reason.startswith(state) else f"{state}: {reason}"

@@ -16,7 +16,7 @@ import pytest
 from confluent_kafka import OFFSET_END
 from typer.testing import CliRunner
 
-from aggregator.api.queries import Desk
+from aggregator.api.queries import QueryService
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
@@ -189,8 +189,8 @@ def test_a_restart_knows_the_window_a_rewind_doubles_nothing_and_a_retry_brings_
     }
 
     # The same for whoever asks the API, and only of what came since.
-    desk, now = Desk(Control(config)), datetime.now(UTC)
-    told = [desk.dropped(Filter(), it, retried=False, limit=2) for it in (now - HOUR, now)]
+    query_service, now = QueryService(Control(config)), datetime.now(UTC)
+    told = [query_service.dropped(Filter(), it, retried=False, limit=2) for it in (now - HOUR, now)]
     assert [(it.count, len(it.records)) for it in told] == [(3, 2), (0, 0)]
     tables = {it["table"]: it["done"] for it in cli(config, tmp_path, "maintain")["tables"]}
     assert tables["dedup"]

@@ -23,7 +23,7 @@ from aggregator.config.schema import ClusterConfig, Config
 from aggregator.engine.control.commands import Control
 from aggregator.extras.embedded.cluster import EmbeddedCluster
 from aggregator.extras.embedded.topics import create_topic, produce
-from aggregator.features.acls.acl_admin import add_acls, look_at_acls, who_is
+from aggregator.features.acls.acl_admin import add_acls, look_at_acls, principal_of
 from aggregator.features.acls.required_acls import Acl
 from aggregator.kafka.admin import HUB, CheckResult, check_cluster, discover, open_admin
 from aggregator.kafka.credentials import client_settings
@@ -398,7 +398,7 @@ def test_who_reads_at_a_source_reads_at_the_hub_and_nobody_else(
         open_admin(least, HUB) as admin,
         pytest.raises(ClusterError, match="allow ALTER on the cluster to User:least"),
     ):
-        add_acls(admin, [more], 10, who_is(least, HUB))
+        add_acls(admin, [more], 10, principal_of(least, HUB))
     world.forbid("least", right)
 
 

@@ -273,7 +273,7 @@ def test_json_is_an_object_alone_with_white_space_or_a_mark_around_it(spark: Spa
     assert decoder.columns(lambda _: later, struct).struct == struct
     with pytest.raises(Exception, match="not as those before") as surprise:
         decoder.decode(later, struct).collect()
-    assert decoder.is_surprised(surprise.value)
+    assert decoder.is_unexpected(surprise.value)
     struct = decoder.columns(lambda _: later, struct).struct
     assert decoder.columns(lambda _: later, struct).struct == struct
     (row,) = decoder.decode(later, struct).collect()

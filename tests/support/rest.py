@@ -123,11 +123,11 @@ class PlayedEngine:
 
     def _run(self) -> None:
         self.control.load()
-        self.control.door.open()
+        self.control.gate.open()
         self._open.set()
         try:
             while not self._stop.wait(0.01):
-                self.control.door.handle(self)
+                self.control.gate.handle(self)
         except AggregatorError as error:
             self.ended = error
-        self.control.door.close()
+        self.control.gate.close()

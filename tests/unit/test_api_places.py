@@ -14,7 +14,7 @@ from starlette.types import Message
 from aggregator.api import server
 from aggregator.api.followers import Followers
 from aggregator.api.permissions import CallerError
-from aggregator.api.queries import LOOKS, Desk
+from aggregator.api.queries import LOOKS, QueryService
 from aggregator.config import load_text
 from aggregator.engine.control.command_queue import NotReadyError
 from aggregator.engine.control.commands import Control
@@ -23,14 +23,14 @@ from support.rest import SETS
 
 
 def test_what_was_dropped_is_read_by_few_at_once(tmp_path: Path) -> None:
-    desk = Desk(Control(load_text("", [*SETS, f"checkpoint.path={tmp_path}"])))
+    query_service = QueryService(Control(load_text("", [*SETS, f"checkpoint.path={tmp_path}"])))
     for _ in range(2):
         # The second time each place has been given back.
         with ExitStack() as places:
             for _ in range(LOOKS):
-                places.enter_context(desk._looking())
+                places.enter_context(query_service._looking())
             with pytest.raises(NotReadyError, match="try again in a moment"):
-                desk.dropped(Filter(), datetime.now(UTC), retried=True, limit=1)
+                query_service.dropped(Filter(), datetime.now(UTC), retried=True, limit=1)
 
 
 def test_of_two_that_come_at_once_one_gets_the_last_place() -> None:

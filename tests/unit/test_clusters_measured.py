@@ -24,8 +24,8 @@ from aggregator.plan.health.stuck import (
     Probe,
     follow,
     heard_too,
-    sick_sources,
     stuck,
+    unhealthy_sources,
 )
 from aggregator.plan.health.suspects import Seen
 from aggregator.plan.lifecycle.inputs import Measured
@@ -79,7 +79,7 @@ class Plain:
             alias: Probe(now if it.is_seldom else it.heard_at(now), latest[alias].failure)
             for alias, it in watches.items()
         }
-        unheard = sick_sources(probing, DEADLINE, now)
+        unheard = unhealthy_sources(probing, DEADLINE, now)
         behind = self.delays.follow(own, ends, reported, unheard.keys(), now)
         silent, stale = self.silent(watches, latest, fetched, ends, now)
         return Measured(
@@ -113,7 +113,7 @@ class Plain:
                 failure = latest[alias].failure
                 found[alias] = f"{words}: {failure}" if failure else words
                 stale |= late
-        sick = sick_sources(heard_too(asked, fetched.heard), DEADLINE, now)
+        sick = unhealthy_sources(heard_too(asked, fetched.heard), DEADLINE, now)
         stale |= {sp for sp in ends if sp.cluster in sick}
         return {**found, **sick}, frozenset(stale)
 

@@ -26,7 +26,7 @@ from aggregator.features.dedup.event_table import (
     SCHEMA,
     TABLE,
     DedupTable,
-    EventsMark,
+    KnownEvents,
     Rule,
     TopicLife,
     to_rows,
@@ -161,7 +161,7 @@ def test_events_are_in_the_table_as_they_were_handed_over(tmp_path: Path) -> Non
     table.append(RULE, TopicLife(4), rows((6, 6, second)), None, NOW_MS + 2)
     table.append(Rule("orders", "key"), LIFE, rows((7, 7, second)), [1], NOW_MS + 2)
     table.append(Rule("others", RULE.by), LIFE, rows((8, 8, second)), [1], NOW_MS + 2)
-    assert table.mark(RULE, since) == EventsMark(LIFE, (9, 8))
+    assert table.mark(RULE, since) == KnownEvents(LIFE, (9, 8))
     assert table.mark(RULE, since + timedelta(hours=1)) is None
     found = b"".join(table.events(RULE, LIFE, since))
     assert len(found) == 3 * ROW_BYTES
@@ -175,7 +175,7 @@ def test_the_newest_life_counts_whatever_the_clocks_said(tmp_path: Path) -> None
     table.append(RULE, LIFE, b"", [7], NOW_MS + 60_000)
     later = TopicLife(LIFE.number + 1, LIFE.topic_id)
     table.append(RULE, later, b"", (), NOW_MS)
-    assert table.mark(RULE, since) == EventsMark(later)
+    assert table.mark(RULE, since) == KnownEvents(later)
 
 
 def test_a_table_of_an_earlier_version_holds_the_first_life_and_gets_the_columns(
@@ -188,11 +188,11 @@ def test_a_table_of_an_earlier_version_holds_the_first_life_and_gets_the_columns
     older = pa.concat_tables([older, pa.Table.from_pylist([mark], schema=SCHEMA)])
     StateStore(str(tmp_path)).table(TABLE).append(older.drop_columns(["life", "topic_id"]))
     table = DedupTable(StateStore(str(tmp_path)))
-    assert table.mark(RULE, since) == EventsMark(TopicLife(), (7,))
+    assert table.mark(RULE, since) == KnownEvents(TopicLife(), (7,))
     assert _read(table, TopicLife(), since) == {(1, 1, second)}
     first = TopicLife(0, "an-id")
     table.append(RULE, first, rows((2, 2, second)), [8], NOW_MS + 1)
-    assert table.mark(RULE, since) == EventsMark(first, (8,))
+    assert table.mark(RULE, since) == KnownEvents(first, (8,))
     assert _read(table, first, since) == {(1, 1, second), (2, 2, second)}
     assert _read(table, LIFE, since) == set()
 
@@ -349,7 +349,7 @@ def test_a_mark_stands_behind_the_last_of_the_events_that_it_covers(tmp_path: Pa
     world.turn()
     world.turn()
     since = datetime.now(UTC) - timedelta(minutes=1)
-    assert world.table.mark(RULE, since) == EventsMark(world.keeper._lives[RULE], (10,))
+    assert world.table.mark(RULE, since) == KnownEvents(world.keeper._lives[RULE], (10,))
     world.connector.events = [rows((1, 1, now_second())), rows((2, 2, now_second()))]
     world.connector.ends = [12]
     world.turn(last=True)

@@ -45,7 +45,7 @@ class World:
         self.stop = threading.Event()
         edge: Any = SimpleNamespace(
             **{name: self.note(name) for name in ("append", "moved", "end", "finish", "wake")},
-            **{name: self.note(name) for name in ("goes_by", "update", "load")},
+            **{name: self.note(name) for name in ("plan_by", "update", "load")},
         )
         self.changes = SimpleNamespace(refused=list, make=self.make, all_now=False)
         hub: Any = SimpleNamespace(descriptions=self.note("descriptions"))

@@ -18,14 +18,14 @@ from aggregator.config.yaml_text import parse_yaml
 from aggregator.model.record_rules import ANY_ORIGIN
 from aggregator.model.values import OffsetRange, Route, SourcePartition, TopicPartition
 from aggregator.plan.failover import (
+    FailbackPlan,
     Failover,
-    WayBack,
     behind_of,
     ends_of,
     next_port,
+    plan_failback,
     positions_back,
     to_bring_back,
-    way_back,
 )
 from aggregator.plan.positions.hub_losses import least_ends
 from aggregator.plan.topics.naming import naming_of
@@ -62,10 +62,10 @@ ENV = {"EU_LOGIN": "org.x.PlainLoginModule required username=a password=never-sh
 topics = st.from_regex(r"[a-zA-Z][a-zA-Z0-9._-]{0,12}", fullmatch=True, alphabet=ASCII)
 
 
-def back_of(routes: list[Route], text: str = TEXT) -> tuple[WayBack, Config]:
+def back_of(routes: list[Route], text: str = TEXT) -> tuple[FailbackPlan, Config]:
     config = load_text(text, env=ENV)
     raw, _ = parse_yaml(text)
-    found = way_back(config, raw, "eu", routes, HERE)
+    found = plan_failback(config, raw, "eu", routes, HERE)
     return found, load_text(dump(dict(found.tree)), env=ENV)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import aggregator
 from aggregator.model.errors import ConfigError
-from aggregator.model.failpoint import POINTS, VARIABLE, Armed, failpoint, parse
+from aggregator.model.failpoint import POINTS, VARIABLE, ArmedFailpoint, failpoint, parse
 
 ROOT = Path(aggregator.__file__).parent
 
@@ -63,11 +63,11 @@ def test_every_place_is_in_the_code_once_and_nothing_else_is() -> None:
 
 def test_what_the_variable_may_say() -> None:
     assert parse("") == {}
-    assert parse("after-lock") == {"after-lock": Armed()}
+    assert parse("after-lock") == {"after-lock": ArmedFailpoint()}
     assert parse(" after-lock:3 , after-scan=pause:0.5,before-write:2=raise") == {
-        "after-lock": Armed(3),
-        "after-scan": Armed(1, "pause", 0.5),
-        "before-write": Armed(2, "raise"),
+        "after-lock": ArmedFailpoint(3),
+        "after-scan": ArmedFailpoint(1, "pause", 0.5),
+        "before-write": ArmedFailpoint(2, "raise"),
     }
 
 

@@ -13,7 +13,7 @@ from aggregator.features.backfill.backfill_table import BackfillTable
 from aggregator.features.backfill.ranges import Backfill, BackfillPart, BackfillState
 from aggregator.features.completeness.claim_table import CompletenessTable
 from aggregator.features.connectors.connector_table import Change, ConnectorTable
-from aggregator.features.dedup.event_table import DedupTable, EventsMark, Rule, TopicLife
+from aggregator.features.dedup.event_table import DedupTable, KnownEvents, Rule, TopicLife
 from aggregator.features.timeline.past_queries import events_log, history_log, within
 from aggregator.features.timeline.timeline_report import EventRow, HistoryRow
 from aggregator.features.verify.past_audits import PastAudits
@@ -250,7 +250,7 @@ def test_what_was_claimed_to_be_complete(state: str) -> None:
 
 def test_the_events_of_dedup(state: str) -> None:
     table, rule = DedupTable(StateStore(state)), Rule("orders", "header event-id")
-    assert table.mark(rule, DAY_BEFORE) == EventsMark(TopicLife(1, "T3"), (6, 7))
+    assert table.mark(rule, DAY_BEFORE) == KnownEvents(TopicLife(1, "T3"), (6, 7))
     began = AT_MS // 1000
     first = struct.pack("<6q3i", 1, 2, -3, 11, 12, 13, *range(began, began + 3))
     assert list(table.events(rule, TopicLife(0), DAY_BEFORE)) == [first]

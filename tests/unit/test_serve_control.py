@@ -172,12 +172,12 @@ def test_while_it_starts_or_stops_nothing_is_taken(
 
 def test_a_command_that_was_not_taken_in_time_is_gone_when_it_stops(control: Control) -> None:
     done: list[str] = []
-    control.door.open()
+    control.gate.open()
     with pytest.raises(NotReadyError, match="it is busy and did not answer in time"):
-        control.door.ask(lambda _: done.append("late"), 0.01)
+        control.gate.ask(lambda _: done.append("late"), 0.01)
     with ThreadPoolExecutor(1) as pool:
-        waits = pool.submit(control.door.ask, lambda _: done.append("waits"), 60.0)
-        control.door.close()
+        waits = pool.submit(control.gate.ask, lambda _: done.append("waits"), 60.0)
+        control.gate.close()
         with pytest.raises(NotReadyError, match="it is stopping"):
             waits.result()
     assert done == []

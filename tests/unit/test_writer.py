@@ -17,7 +17,7 @@ from aggregator.config import load_text
 from aggregator.config.schema import Config
 from aggregator.model.errors import CheckpointConflictError, CheckpointError, RefusedError
 from aggregator.model.events import Event
-from aggregator.plan.lease import EXECUTOR_SECONDS, Kin, kin_of
+from aggregator.plan.lease import EXECUTOR_SECONDS, Locality, locality_of
 from aggregator.store.lease import lock as locks
 from aggregator.store.lease import owner as owners
 from aggregator.store.lease.lock import LOCK, WriterLock, holder_of, record_of
@@ -152,8 +152,8 @@ def test_where_no_boot_id_can_be_read_the_process_of_another_container_is_not_go
     here.cache_clear()
     one, other = places
     assert one.host == other.host
-    assert kin_of(one, other) is Kin.ELSEWHERE
-    assert kin_of(one, one) is Kin.PROCESSES
+    assert locality_of(one, other) is Locality.ELSEWHERE
+    assert locality_of(one, one) is Locality.PROCESSES
 
 
 def test_an_executor_that_is_not_heard_of_is_waited_for_as_long_as_it_could_deliver() -> None:

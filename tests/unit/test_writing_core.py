@@ -10,13 +10,13 @@ from aggregator.plan.lease import (
     FIRST_PROCESS_TABLE,
     ClaimMove,
     Earlier,
-    Kin,
     Life,
+    Locality,
     Moment,
     ProcessPlace,
-    Tried,
+    RenewalOutcome,
     Verdict,
-    kin_of,
+    locality_of,
     plan_lease,
     plan_start,
     renewal_due,
@@ -37,29 +37,31 @@ def test_a_moment_counts_what_either_clock_has_seen() -> None:
 @pytest.mark.parametrize(
     ("earlier", "own", "kin"),
     [
-        (HERE, HERE, Kin.PROCESSES),
-        (ProcessPlace("renamed", "boot-1", "pid:[7]"), HERE, Kin.PROCESSES),
-        (ProcessPlace("here", "boot-1", "pid:[8]"), HERE, Kin.KERNEL),
-        (ProcessPlace("here", "boot-0", "pid:[7]"), HERE, Kin.ELSEWHERE),
+        (HERE, HERE, Locality.PROCESSES),
+        (ProcessPlace("renamed", "boot-1", "pid:[7]"), HERE, Locality.PROCESSES),
+        (ProcessPlace("here", "boot-1", "pid:[8]"), HERE, Locality.KERNEL),
+        (ProcessPlace("here", "boot-0", "pid:[7]"), HERE, Locality.ELSEWHERE),
         (
             ProcessPlace("here", "boot-0", FIRST_PROCESS_TABLE),
             ProcessPlace("here", "boot-1", FIRST_PROCESS_TABLE),
-            Kin.RESTARTED,
+            Locality.RESTARTED,
         ),
         (
             ProcessPlace("there", "boot-0", FIRST_PROCESS_TABLE),
             ProcessPlace("here", "boot-1", FIRST_PROCESS_TABLE),
-            Kin.ELSEWHERE,
+            Locality.ELSEWHERE,
         ),
         # No Linux, on one side or on both.
-        (ProcessPlace("here"), HERE, Kin.KERNEL),
-        (ProcessPlace("there"), HERE, Kin.ELSEWHERE),
-        (ProcessPlace("here"), ProcessPlace("here"), Kin.PROCESSES),
-        (ProcessPlace("there"), ProcessPlace("here"), Kin.ELSEWHERE),
+        (ProcessPlace("here"), HERE, Locality.KERNEL),
+        (ProcessPlace("there"), HERE, Locality.ELSEWHERE),
+        (ProcessPlace("here"), ProcessPlace("here"), Locality.PROCESSES),
+        (ProcessPlace("there"), ProcessPlace("here"), Locality.ELSEWHERE),
     ],
 )
-def test_how_near_an_earlier_writer_is(earlier: ProcessPlace, own: ProcessPlace, kin: Kin) -> None:
-    assert kin_of(earlier, own) is kin
+def test_how_near_an_earlier_writer_is(
+    earlier: ProcessPlace, own: ProcessPlace, kin: Locality
+) -> None:
+    assert locality_of(earlier, own) is kin
 
 
 def test_without_an_earlier_writer_it_goes_on() -> None:
@@ -71,28 +73,28 @@ def test_without_an_earlier_writer_it_goes_on() -> None:
     ("kin", "life", "locked", "plain", "take_over"),
     [
         # The lock is another's.
-        (Kin.PROCESSES, Life.RUNS, True, ClaimMove.REFUSE, ClaimMove.END),
-        (Kin.PROCESSES, Life.FROZEN, True, ClaimMove.REFUSE, ClaimMove.END),
-        (Kin.KERNEL, Life.UNKNOWN, True, ClaimMove.REFUSE, ClaimMove.OVERRULE),
-        (Kin.ELSEWHERE, Life.UNKNOWN, True, ClaimMove.REFUSE, ClaimMove.OVERRULE),
+        (Locality.PROCESSES, Life.RUNS, True, ClaimMove.REFUSE, ClaimMove.END),
+        (Locality.PROCESSES, Life.FROZEN, True, ClaimMove.REFUSE, ClaimMove.END),
+        (Locality.KERNEL, Life.UNKNOWN, True, ClaimMove.REFUSE, ClaimMove.OVERRULE),
+        (Locality.ELSEWHERE, Life.UNKNOWN, True, ClaimMove.REFUSE, ClaimMove.OVERRULE),
         # The lock is ours by now: the kernel that freed it knows that the holder is gone.
-        (Kin.PROCESSES, Life.GONE, False, ClaimMove.TAKE, ClaimMove.TAKE),
-        (Kin.PROCESSES, Life.RUNS, False, ClaimMove.TAKE, ClaimMove.TAKE),
-        (Kin.KERNEL, Life.UNKNOWN, False, ClaimMove.TAKE, ClaimMove.TAKE),
-        (Kin.RESTARTED, Life.UNKNOWN, False, ClaimMove.TAKE, ClaimMove.TAKE),
+        (Locality.PROCESSES, Life.GONE, False, ClaimMove.TAKE, ClaimMove.TAKE),
+        (Locality.PROCESSES, Life.RUNS, False, ClaimMove.TAKE, ClaimMove.TAKE),
+        (Locality.KERNEL, Life.UNKNOWN, False, ClaimMove.TAKE, ClaimMove.TAKE),
+        (Locality.RESTARTED, Life.UNKNOWN, False, ClaimMove.TAKE, ClaimMove.TAKE),
         # Another kernel had it: not every shared file system hands locks on.
-        (Kin.ELSEWHERE, Life.UNKNOWN, False, ClaimMove.WATCH, ClaimMove.OVERRULE),
+        (Locality.ELSEWHERE, Life.UNKNOWN, False, ClaimMove.WATCH, ClaimMove.OVERRULE),
         # An object store.
-        (Kin.PROCESSES, Life.RUNS, None, ClaimMove.REFUSE, ClaimMove.END),
-        (Kin.PROCESSES, Life.FROZEN, None, ClaimMove.REFUSE, ClaimMove.END),
-        (Kin.PROCESSES, Life.GONE, None, ClaimMove.TAKE, ClaimMove.TAKE),
-        (Kin.RESTARTED, Life.UNKNOWN, None, ClaimMove.TAKE, ClaimMove.TAKE),
-        (Kin.KERNEL, Life.UNKNOWN, None, ClaimMove.WATCH, ClaimMove.OVERRULE),
-        (Kin.ELSEWHERE, Life.UNKNOWN, None, ClaimMove.WATCH, ClaimMove.OVERRULE),
+        (Locality.PROCESSES, Life.RUNS, None, ClaimMove.REFUSE, ClaimMove.END),
+        (Locality.PROCESSES, Life.FROZEN, None, ClaimMove.REFUSE, ClaimMove.END),
+        (Locality.PROCESSES, Life.GONE, None, ClaimMove.TAKE, ClaimMove.TAKE),
+        (Locality.RESTARTED, Life.UNKNOWN, None, ClaimMove.TAKE, ClaimMove.TAKE),
+        (Locality.KERNEL, Life.UNKNOWN, None, ClaimMove.WATCH, ClaimMove.OVERRULE),
+        (Locality.ELSEWHERE, Life.UNKNOWN, None, ClaimMove.WATCH, ClaimMove.OVERRULE),
     ],
 )
 def test_what_a_start_does(
-    kin: Kin, life: Life, locked: bool | None, plain: ClaimMove, take_over: ClaimMove
+    kin: Locality, life: Life, locked: bool | None, plain: ClaimMove, take_over: ClaimMove
 ) -> None:
     earlier = Earlier(kin, life, locked)
     assert plan_start(earlier, take_over=False) is plain
@@ -101,17 +103,17 @@ def test_what_a_start_does(
 
 def test_nobody_who_may_live_is_passed_over_without_a_word() -> None:
     """Of everything that can be: a start that was not told to never ends or overrules another."""
-    for kin, life, locked in itertools.product(Kin, Life, (True, False, None)):
+    for kin, life, locked in itertools.product(Locality, Life, (True, False, None)):
         earlier = Earlier(kin, life, locked)
         move = plan_start(earlier, take_over=False)
         assert move in (ClaimMove.TAKE, ClaimMove.REFUSE, ClaimMove.WATCH)
         if locked:
             assert move is ClaimMove.REFUSE
         if move is ClaimMove.TAKE:
-            assert locked is False or kin is Kin.RESTARTED or life is Life.GONE
+            assert locked is False or kin is Locality.RESTARTED or life is Life.GONE
         # Only a process of this table can be ended by its id.
         if plan_start(earlier, take_over=True) is ClaimMove.END:
-            assert kin is Kin.PROCESSES
+            assert kin is Locality.PROCESSES
 
 
 def test_a_lease_is_renewed_in_time() -> None:
@@ -122,13 +124,13 @@ def test_a_lease_is_renewed_in_time() -> None:
 @pytest.mark.parametrize("age", [0.0, 26.0, 28.0, 3_600.0])
 def test_who_was_frozen_and_not_replaced_goes_on(age: float) -> None:
     for guarded in (True, False):
-        assert plan_lease(Tried.RENEWED, age, 30.0, guarded=guarded) is Verdict.WRITE
-        assert plan_lease(Tried.REFUSED, age, 30.0, guarded=guarded) is Verdict.FENCE
+        assert plan_lease(RenewalOutcome.RENEWED, age, 30.0, guarded=guarded) is Verdict.WRITE
+        assert plan_lease(RenewalOutcome.REFUSED, age, 30.0, guarded=guarded) is Verdict.FENCE
 
 
 def test_who_cannot_tell_writes_to_the_end_of_its_lease_and_not_beyond() -> None:
-    assert plan_lease(Tried.FAILED, 26.9, 30.0, guarded=True) is Verdict.WRITE
-    assert plan_lease(Tried.FAILED, 27.0, 30.0, guarded=True) is Verdict.WAIT
+    assert plan_lease(RenewalOutcome.FAILED, 26.9, 30.0, guarded=True) is Verdict.WRITE
+    assert plan_lease(RenewalOutcome.FAILED, 27.0, 30.0, guarded=True) is Verdict.WAIT
     # Producers on executors do not wait by themselves.
-    assert plan_lease(Tried.FAILED, 26.9, 30.0, guarded=False) is Verdict.WRITE
-    assert plan_lease(Tried.FAILED, 27.0, 30.0, guarded=False) is Verdict.FENCE
+    assert plan_lease(RenewalOutcome.FAILED, 26.9, 30.0, guarded=False) is Verdict.WRITE
+    assert plan_lease(RenewalOutcome.FAILED, 27.0, 30.0, guarded=False) is Verdict.FENCE

@@ -18,7 +18,7 @@ import pytest
 
 from aggregator.config.schema import CheckpointConfig
 from aggregator.model.errors import CheckpointConflictError, HeldError
-from aggregator.plan.lease import EXECUTORS_QUIET_SECONDS, Life, Moment, Tried
+from aggregator.plan.lease import EXECUTORS_QUIET_SECONDS, Life, Moment, RenewalOutcome
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.lease import process
 from aggregator.store.lease.conflict import now
@@ -131,7 +131,7 @@ def test_a_lock_that_was_lifted_fences(tmp_path: Path) -> None:
     kept = Kept(LockTitle(lock, table))
     lift(str(tmp_path))
     with WriterLock.acquire(str(tmp_path)):
-        assert lock.renew() is Tried.REFUSED
+        assert lock.renew() is RenewalOutcome.REFUSED
         kept.lease.tick()
         assert isinstance(kept.lease.error, CheckpointConflictError)
         assert "fenced: its lock file was taken out of its place" in str(kept.lease.error)
@@ -145,7 +145,11 @@ def test_a_lock_is_renewed_on_a_full_disk_and_not_on_one_that_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with WriterLock.acquire(str(tmp_path)) as lock:
-        for number, tried in ((28, Tried.RENEWED), (30, Tried.RENEWED), (5, Tried.FAILED)):
+        for number, tried in (
+            (28, RenewalOutcome.RENEWED),
+            (30, RenewalOutcome.RENEWED),
+            (5, RenewalOutcome.FAILED),
+        ):
 
             def fails(*_: object, number: int = number) -> int:
                 raise OSError(number, os.strerror(number))

@@ -60,7 +60,7 @@ class Search:
             self.at, self.end = None, self.position
         elif self.at is not None:
             self.high, self.behind = self.at, None
-            self._go_on()
+            self._continue()
 
     def damaged(self, batch: int, reason: str) -> None:
         """A damaged batch that begins at this offset was met."""
@@ -73,7 +73,7 @@ class Search:
             self.low = self.at
         else:
             self.high, self.behind = self.at, batch
-        self._go_on()
+        self._continue()
 
     def hear(self, answer: Mapping[str, Any]) -> bool:
         """Take what `DamageReader` says of `at`; False when that ends the search."""
@@ -95,7 +95,7 @@ class Search:
     def _begin(self, batch: int, low: int) -> None:
         self.batch, self.low, self.high, self.behind, self.step = batch, low, self.limit, None, 1
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         while self.high - self.low == 1:
             self.end = self.high
             if self.behind is None:

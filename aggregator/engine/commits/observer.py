@@ -15,7 +15,7 @@ from aggregator.datapath.connector.reports import LaneReport, TaskReport
 from aggregator.datapath.hub_ledger import Ends, HubSnapshot
 from aggregator.datapath.spark.lane import LaneQuery
 from aggregator.engine.commits.committer import Commits, EndsReader
-from aggregator.engine.commits.points import Begun, Bounded, LanePoints, bounded
+from aggregator.engine.commits.points import Bounded, LanePoints, LaneStart, bounded
 from aggregator.model.errors import CheckpointConflictError, CheckpointError, ClusterError
 from aggregator.model.events import EventSink
 from aggregator.model.failpoint import failpoint
@@ -61,7 +61,7 @@ class Observer(Commits):
         self._connector = connector
         self._in_force = in_force
         self._lanes: dict[str, LanePoints] = {}
-        self._begun: dict[str, Begun] = {}
+        self._begun: dict[str, LaneStart] = {}
         self._loop = Loop(
             "observer",
             self.tick,
@@ -114,7 +114,7 @@ class Observer(Commits):
             own = {sp: ends for sp, ends in (older or {}).items() if sp in positions}
             parts = bounded(-1, positions, now, own)
             self._commit(*self._checkpoints(name, generation, self._identity, parts))
-            self._begun[name] = Begun(self._tail.number, now, positions, own, frozenset(into))
+            self._begun[name] = LaneStart(self._tail.number, now, positions, own, frozenset(into))
             # Known from here on: a lane may fail before its first report.
             self.positions = self.positions.merged(positions)
             return self._tail.number

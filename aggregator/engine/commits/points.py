@@ -52,7 +52,7 @@ def bounded(
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class LaneStart:
     """The start of a lane as it was committed: its positions, and the hub snapshot of then.
 
     `older` are the bounds of partitions of which it skips what the hub held before. It writes
@@ -74,7 +74,7 @@ class LanePoints:
         self,
         query: LaneQuery,
         identity: Identity,
-        begun: Begun,
+        begun: LaneStart,
         earlier: LaneProgress,
         now: float,
     ) -> None:

@@ -63,7 +63,7 @@ class NotReadyError(AggregatorError):
     """No command can be executed now: the instance is still starting, or stopping."""
 
 
-class Door:
+class CommandGate:
     """Holds commands until the engine's thread executes them."""
 
     def __init__(self) -> None:

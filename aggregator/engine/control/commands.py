@@ -13,7 +13,7 @@ from aggregator.config.in_force import InForce
 from aggregator.config.load import Added
 from aggregator.config.mask import mask_text
 from aggregator.config.schema import Config
-from aggregator.engine.control.command_queue import Actor, Answer, Door
+from aggregator.engine.control.command_queue import Actor, Answer, CommandGate
 from aggregator.engine.control.pauses import Pauses, out_of, out_of_parts
 from aggregator.features.backfill.backfill_report import (
     BackfillReport,
@@ -53,7 +53,7 @@ KEPT = ("api", "checkpoint")
 class Control:
     """Takes commands for one instance.
 
-    `in_force` holds the config, and `door` is the queue to the engine's thread. What is paused
+    `in_force` holds the config, and `gate` is the queue to the engine's thread. What is paused
     survives restarts. `reread` reads the config again, with sources that are added to it or taken
     out; it raises ConfigError. With `only_backfills` nothing else runs.
     """
@@ -77,7 +77,7 @@ class Control:
         """How many engines have begun to take commands; between two it may be on standby."""
         self._only_backfills = only_backfills
         self._reread = reread
-        self.door = Door()
+        self.gate = CommandGate()
         self._reloading = threading.Lock()
 
     @property
@@ -286,7 +286,7 @@ class Control:
                 ["this instance was not started from a config that can be read again"]
             )
         # Before any cluster is asked, which may take a while.
-        self.door.check_open()
+        self.gate.check_open()
         with self._reloading:
             read = self._reread(added)
             note_files(read)
@@ -366,7 +366,7 @@ class Control:
         return len(keys) > len(self.waiting)
 
     def _ask(self, act: Callable[[Actor], Answer]) -> Answer:
-        return self.door.ask(act, self.config.supervision.stop_timeout + ANSWER_SECONDS)
+        return self.gate.ask(act, self.config.supervision.stop_timeout + ANSWER_SECONDS)
 
     def _steer(
         self, act: Callable[[Actor], None], alias: str, part: Part | None = None

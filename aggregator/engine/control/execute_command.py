@@ -18,7 +18,7 @@ from aggregator.plan.plan import Plan
 from aggregator.store.gaps import GapTable
 
 
-class Steered(Protocol):
+class EngineOperations(Protocol):
     """The operations of an engine for commands."""
 
     state: State
@@ -40,12 +40,12 @@ class Steered(Protocol):
         """Take a turn at once, and publish the result."""
 
 
-class Steering:
+class EngineActor:
     """An `Actor` for commands (see `aggregator.engine.control.commands`)."""
 
     def __init__(
         self,
-        engine: Steered,
+        engine: EngineOperations,
         observer: Observer,
         gaps: GapTable,
         control: Control,

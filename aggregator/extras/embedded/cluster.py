@@ -24,7 +24,7 @@ from aggregator.extras.embedded.broker_settings import (
     server_settings,
 )
 from aggregator.extras.embedded.ports import free_ports
-from aggregator.extras.embedded.storage import NewHome, format_homes, stored_cluster_id
+from aggregator.extras.embedded.storage import EmptyNodeFolder, format_homes, stored_cluster_id
 
 ATTEMPTS = 3
 NO_LISTENERS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
@@ -207,7 +207,7 @@ class EmbeddedCluster:
 
     def _format(self, brokers: Sequence[Broker]) -> None:
         """Write the id of the cluster and of each node into empty data folders."""
-        new = [NewHome(broker.node, broker.home) for broker in brokers]
+        new = [EmptyNodeFolder(broker.node, broker.home) for broker in brokers]
         format_homes(self._java(), self.cluster_id, new)
 
 

@@ -17,7 +17,7 @@ META = "meta.properties"
 
 
 @dataclass(frozen=True, slots=True)
-class NewHome:
+class EmptyNodeFolder:
     """The folder of a node that has no data yet: `server.properties` is there, `data` is not."""
 
     node: int
@@ -36,7 +36,7 @@ _made: dict[tuple[str, ...], _Made] = {}
 """By what runs the tool: the jars in there are those of one version."""
 
 
-def format_homes(java: Sequence[str], cluster_id: str, homes: Sequence[NewHome]) -> None:
+def format_homes(java: Sequence[str], cluster_id: str, homes: Sequence[EmptyNodeFolder]) -> None:
     """Give each of them a data folder that belongs to the cluster.
 
     `java` runs a class of the brokers' jars. ClusterError with what the tool said when it fails.
@@ -81,7 +81,7 @@ def _run_tool(java: Sequence[str], cluster_id: str, home: Path) -> Path:
     return home / "data"
 
 
-def _copy(cluster_id: str, new: NewHome, features: Mapping[str, bytes]) -> None:
+def _copy(cluster_id: str, new: EmptyNodeFolder, features: Mapping[str, bytes]) -> None:
     data = new.home / "data"
     data.mkdir()
     for name, content in features.items():

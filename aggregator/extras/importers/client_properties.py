@@ -4,7 +4,7 @@ from typing import Literal
 
 from aggregator.config.kafka_names import READERS
 from aggregator.extras.importers import mirror_maker_1_keys as words
-from aggregator.extras.importers.configs import Path, Settings, Sketch, Where
+from aggregator.extras.importers.configs import Path, SettingPlace, Settings, Sketch
 
 Part = Literal["consumer", "producer"]
 
@@ -35,7 +35,7 @@ def take_client(draft: Sketch, settings: Settings, at: Path, part: Part) -> None
                 draft.note(where, reason, taken=True)
 
 
-def address_of(settings: Settings) -> tuple[str, Where]:
+def address_of(settings: Settings) -> tuple[str, SettingPlace]:
     """The address of the client's cluster, "" when it is not given."""
     for key in ("bootstrap.servers", *words.OLD_ADDRESS):
         if found := settings.values.get(key, "").strip():
@@ -43,7 +43,7 @@ def address_of(settings: Settings) -> tuple[str, Where]:
     return "", settings.where("bootstrap.servers")
 
 
-def _take_reset(draft: Sketch, at: Path, value: str, where: Where) -> None:
+def _take_reset(draft: Sketch, at: Path, value: str, where: SettingPlace) -> None:
     word = words.OLD_RESET.get(value.strip(), value.strip())
     if word in ("earliest", "latest"):
         draft.put((*at, "start"), word, where)

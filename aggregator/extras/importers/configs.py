@@ -16,7 +16,7 @@ COMMAND_LINE = "command line"
 Path = tuple[str, ...]
 
 
-class Where(NamedTuple):
+class SettingPlace(NamedTuple):
     """Where a setting of the old tool stood."""
 
     file: str
@@ -33,9 +33,9 @@ class Settings:
     file: str
     values: Mapping[str, str]
 
-    def where(self, key: str) -> Where:
+    def where(self, key: str) -> SettingPlace:
         """The place of one of its keys."""
-        return Where(self.file, key)
+        return SettingPlace(self.file, key)
 
 
 class Posted(NamedTuple):
@@ -51,13 +51,13 @@ class Posted(NamedTuple):
     doubt: str = ""
 
 
-class Untaken(NamedTuple):
+class UnsupportedSetting(NamedTuple):
     """A setting that has no counterpart, and why. With `decide` something is lost without it.
 
     One that is `taken` over has something to be said about it all the same.
     """
 
-    where: Where
+    where: SettingPlace
     reason: str
     decide: bool = False
     taken: bool = False
@@ -68,7 +68,7 @@ class Shared(NamedTuple):
 
     alias: str
     value: Any
-    where: Where | None
+    where: SettingPlace | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +97,9 @@ class Imported:
     target: str
     tool: str
     tree: Mapping[str, Any]
-    notes: tuple[Untaken, ...] = ()
+    notes: tuple[UnsupportedSetting, ...] = ()
     stored: tuple[Stored, ...] = ()
-    came: Mapping[Path, Where] = field(default_factory=dict)
+    came: Mapping[Path, SettingPlace] = field(default_factory=dict)
 
 
 class Sketch:
@@ -108,20 +108,20 @@ class Sketch:
     def __init__(self, target: str, tool: str) -> None:
         self.target, self.tool = target, tool
         self.tree: dict[str, Any] = {}
-        self.notes: list[Untaken] = []
+        self.notes: list[UnsupportedSetting] = []
         self.problems: list[Problem] = []
         self.stored: list[Stored] = []
-        self.came: dict[Path, Where] = {}
+        self.came: dict[Path, SettingPlace] = {}
         self.shared: dict[Path, list[Shared]] = {}
 
-    def share(self, path: Path, alias: str, value: Any, where: Where | None = None) -> None:
+    def share(self, path: Path, alias: str, value: Any, where: SettingPlace | None = None) -> None:
         """Remember what a source says of a value that all sources of a hub have in common.
 
         None as value is a default that is not known, or the absence of a setting.
         """
         self.shared.setdefault(path, []).append(Shared(alias, value, where))
 
-    def put(self, path: Path, value: Any, where: Where) -> None:
+    def put(self, path: Path, value: Any, where: SettingPlace) -> None:
         """Set a value; the names in `path` are keys of the YAML.
 
         An address is put as Java reads it: without protocols, and without empty parts.
@@ -134,9 +134,11 @@ class Sketch:
         at[path[-1]] = value
         self.came[path] = where
 
-    def note(self, where: Where, reason: str, *, decide: bool = False, taken: bool = False) -> None:
+    def note(
+        self, where: SettingPlace, reason: str, *, decide: bool = False, taken: bool = False
+    ) -> None:
         """Say of a setting why it is not taken over, or what there is to say about it."""
-        self.notes.append(Untaken(where, reason, decide, taken))
+        self.notes.append(UnsupportedSetting(where, reason, decide, taken))
 
     def done(self) -> Imported:
         """What it has become."""

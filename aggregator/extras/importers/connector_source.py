@@ -9,7 +9,7 @@ from typing import Any
 
 from aggregator.config.topics import DEFAULT_CONFIG_EXCLUDE
 from aggregator.config.values import patterns
-from aggregator.extras.importers.configs import Path, Sketch, Where, is_true, seconds_of
+from aggregator.extras.importers.configs import Path, SettingPlace, Sketch, is_true, seconds_of
 from aggregator.extras.importers.shared_values import KEPT, PARTITION_BY
 from aggregator.features.connectors import config_keys as words
 from aggregator.features.connectors.mirror_maker_source import Version, is_name, listed
@@ -56,7 +56,7 @@ class CopiedFlow:
 
     alias: str
     config: Mapping[str, str]
-    where: Callable[[str], Where]
+    where: Callable[[str], SettingPlace]
     version: Version | None = None
 
     @property
@@ -112,7 +112,7 @@ def tidy_names(draft: Sketch) -> None:
     if len(templates) != 1:
         return
     (template,) = templates
-    where = Where("", words.RENAME)
+    where = SettingPlace("", words.RENAME)
     for alias, source in sources.items():
         source.pop("rename", None)
         where = draft.came.pop(("sources", alias, "rename"), where)
@@ -316,7 +316,7 @@ def _report_defaults(draft: Sketch, flow: CopiedFlow, source: Mapping[str, Any])
 
 def say_of_programs(
     draft: Sketch,
-    where: Where,
+    where: SettingPlace,
     topics: Mapping[str, Any],
     candidates: Sequence[str] = OF_PROGRAMS,
     *,

@@ -8,10 +8,10 @@ from aggregator.extras.importers.configs import (
     COMMAND_LINE,
     Imported,
     Posted,
+    SettingPlace,
     Settings,
     Sketch,
     Stored,
-    Where,
     is_true,
 )
 from aggregator.extras.importers.connector_source import (
@@ -169,7 +169,7 @@ def _worker_of(call: PostedConnectors, posted: Posted) -> Settings | None:
 
 def _written(
     call: PostedConnectors, settings: Settings, worker: Settings | None
-) -> tuple[str, Where, tuple[Where, str] | None]:
+) -> tuple[str, SettingPlace, tuple[SettingPlace, str] | None]:
     """The cluster that a connector's records go to, and what differs from what else it says.
 
     That is what its own producer is given, else the cluster of its worker. What the connector calls
@@ -186,7 +186,7 @@ def _written(
         file, key = of_worker
         address, where = file.values[key].strip(), file.where(key)
     elif call.hub:
-        address, where = call.hub, Where(COMMAND_LINE, "--hub")
+        address, where = call.hub, SettingPlace(COMMAND_LINE, "--hub")
     else:
         return at_target, settings.where(target or ADDRESS), None
     if not at_target or brokers_of(at_target) & brokers_of(address):

@@ -4,7 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aggregator.config.kafka_names import READERS
-from aggregator.extras.importers.configs import Sketch, Where, alias_of, numbered, plain_address
+from aggregator.extras.importers.configs import (
+    SettingPlace,
+    Sketch,
+    alias_of,
+    numbered,
+    plain_address,
+)
 from aggregator.extras.importers.mirror_maker_1_keys import CONNECTION, NO_CLIENTS, reason_without
 from aggregator.features.connectors.mirror_maker_source import (
     ADDRESS,
@@ -15,7 +21,7 @@ from aggregator.features.connectors.mirror_maker_source import (
 )
 from aggregator.model.errors import Problem
 
-Client = dict[str, tuple[str, Where | None]]
+Client = dict[str, tuple[str, SettingPlace | None]]
 """The settings of a client by name, with where each was found."""
 HUB_CLIENTS = ("dest.kafka.", "target.cluster.", "target.admin.", "dest.producer.")
 OF_ITS_OWN = ("producer.override.", "target.producer.")
@@ -28,7 +34,7 @@ class WrittenHub:
 
     name: str
     address: str
-    where: Where
+    where: SettingPlace
 
     @property
     def brokers(self) -> frozenset[str]:

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from aggregator.config.mask import hide_passwords
 from aggregator.config.properties import parse_properties
 from aggregator.config.references import resolve
-from aggregator.extras.importers.configs import Imported, Posted, Settings, Where
+from aggregator.extras.importers.configs import Imported, Posted, SettingPlace, Settings
 from aggregator.extras.importers.connectors_and_workers import PostedConnectors, import_connectors
 from aggregator.extras.importers.import_yaml import Finished, Secrets, finish
 from aggregator.extras.importers.kind_of_file import Kind, sorted_file
@@ -160,7 +160,7 @@ def finished(request: ImportRequest, secrets: Secrets) -> tuple[Finished, ...]:
     return tuple(finish(it, secrets, readable) for it in imported(request))
 
 
-def readable(where: Where, value: str) -> str:
+def readable(where: SettingPlace, value: str) -> str:
     """A reference to a key of an old file, if it is read back from there as it is."""
     reference = f"${{file:{Path(where.file).absolute()}:{where.key}}}"
     if "}" in reference[2:-1]:

@@ -12,7 +12,14 @@ from aggregator.config.load import load_text
 from aggregator.config.mask import hide_passwords, is_secret
 from aggregator.config.references import escape, refers
 from aggregator.config.render import dump
-from aggregator.extras.importers.configs import Imported, Path, Stored, Untaken, Where, numbered
+from aggregator.extras.importers.configs import (
+    Imported,
+    Path,
+    SettingPlace,
+    Stored,
+    UnsupportedSetting,
+    numbered,
+)
 from aggregator.extras.importers.mirror_maker_1_keys import CONNECTION
 from aggregator.model.errors import ConfigError, Problem
 
@@ -39,7 +46,7 @@ class Secret(NamedTuple):
     """A value that the config refers to: to be set in the environment variable `name`."""
 
     name: str
-    where: Where
+    where: SettingPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +58,16 @@ class Finished:
     tool: str
     text: str
     tree: Mapping[str, Any]
-    notes: tuple[Untaken, ...]
+    notes: tuple[UnsupportedSetting, ...]
     secrets: tuple[Secret, ...]
     stored: tuple[Stored, ...]
 
 
-Readable = Callable[[Where, str], str]
+Readable = Callable[[SettingPlace, str], str]
 """A reference to the place of a secret by which it is read back as it is, "" if there is none."""
 
 
-def no_file(_where: Where, _value: str) -> str:
+def no_file(_where: SettingPlace, _value: str) -> str:
     """No secret can be read from where it was found."""
     return ""
 
@@ -92,7 +99,9 @@ def finish(
 class _Hiding:
     """Puts references in the place of secrets, and knows which."""
 
-    def __init__(self, came: Mapping[Path, Where], secrets: Secrets, readable: Readable) -> None:
+    def __init__(
+        self, came: Mapping[Path, SettingPlace], secrets: Secrets, readable: Readable
+    ) -> None:
         self.found: list[Secret] = []
         self._came, self._secrets, self._readable = came, secrets, readable
 
@@ -106,7 +115,7 @@ class _Hiding:
     def refer(self, path: Path, end: str = "") -> str:
         """A reference to an environment variable for the value at a path."""
         name = numbered(_variable(path, end), (secret.name for secret in self.found), "_")
-        self.found.append(Secret(name, self._came.get(path, Where("", ".".join(path)))))
+        self.found.append(Secret(name, self._came.get(path, SettingPlace("", ".".join(path)))))
         return f"${{env:{name}}}"
 
     def _text(self, text: str, path: Path) -> str:
@@ -134,7 +143,7 @@ class _Hiding:
     def _of_template(self, name: str, path: Path) -> str:
         """A reference for `${NAME}`, which something like envsubst was to fill in."""
         if name not in {secret.name for secret in self.found}:
-            self.found.append(Secret(name, self._came.get(path, Where("", ".".join(path)))))
+            self.found.append(Secret(name, self._came.get(path, SettingPlace("", ".".join(path)))))
         return f"${{env:{name}}}"
 
     def _login(self, text: str, path: Path) -> str:
@@ -169,12 +178,14 @@ def _variable(path: Path, end: str) -> str:
     return f"_{plain}" if plain[0].isdigit() else plain
 
 
-def _fit(tree: dict[str, Any], came: Mapping[Path, Where], hiding: _Hiding) -> list[Untaken]:
+def _fit(
+    tree: dict[str, Any], came: Mapping[Path, SettingPlace], hiding: _Hiding
+) -> list[UnsupportedSetting]:
     """Take out of the tree what our config refuses; returns a note for each.
 
     ConfigError with what has to be there and is wrong.
     """
-    notes: list[Untaken] = []
+    notes: list[UnsupportedSetting] = []
     for _ in range(ROUNDS):
         problems = [it for it in _problems(tree) if not refers(_at(tree, it.path), it.path)]
         if not problems:
@@ -188,12 +199,12 @@ def _fit(tree: dict[str, Any], came: Mapping[Path, Where], hiding: _Hiding) -> l
                 _branch(tree, at)[at[-1]] = hiding.refer(at)
                 changed = True
             elif path is not None and _is_optional(path):
-                where = came.get(path, Where("", problem.path))
+                where = came.get(path, SettingPlace("", problem.path))
                 hint = f" ({problem.hint})" if problem.hint else ""
                 if path[-1] == "sasl.jaas.config":
                     hint += "; set the whole line, in a form that has it"
                 decide = path[-1].startswith(CONNECTION)
-                notes.append(Untaken(where, problem.reason + hint, decide))
+                notes.append(UnsupportedSetting(where, problem.reason + hint, decide))
                 del _branch(tree, path)[path[-1]]
                 changed = True
         if not changed:
@@ -221,7 +232,7 @@ def _is_optional(path: Path) -> bool:
     )
 
 
-def _in_terms_of_import(problem: Problem, came: Mapping[Path, Where]) -> Problem:
+def _in_terms_of_import(problem: Problem, came: Mapping[Path, SettingPlace]) -> Problem:
     """A problem with the old name of what it is about."""
     names = {".".join(path): where for path, where in came.items()}
     where = names.get(problem.path)

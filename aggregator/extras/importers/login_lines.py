@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from aggregator.config.jaas import parse_jaas
-from aggregator.extras.importers.configs import Imported, Path, Untaken, Where
+from aggregator.extras.importers.configs import Imported, Path, SettingPlace, UnsupportedSetting
 
 JAAS, HANDLER = "sasl.jaas.config", "sasl.login.callback.handler.class"
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
@@ -27,14 +27,14 @@ def with_logins(found: Imported) -> Imported:
     came, notes = dict(found.came), list(found.notes)
     for at, settings in _clusters(tree):
         path = (*at, "kafka", JAAS)
-        line, where = settings.get(JAAS, ""), came.get(path, Where("", JAAS))
+        line, where = settings.get(JAAS, ""), came.get(path, SettingPlace("", JAAS))
         if not isinstance(line, str) or not line.strip() or re.fullmatch(r"\$\{[^}]*\}", line):
             continue
         try:
             options = parse_jaas(line.strip()).options
         except ValueError as error:
             reason = f"{error}; set the whole line, in the form that it should have"
-            notes.append(Untaken(where, reason, decide=True))
+            notes.append(UnsupportedSetting(where, reason, decide=True))
             continue
         if STRIMZI_URL not in options or TOKEN_URL in settings:
             continue
@@ -44,7 +44,7 @@ def with_logins(found: Imported) -> Imported:
         settings.pop(HANDLER, None)
         if left := sorted(options.keys() - STRIMZI.keys() - {STRIMZI_URL}):
             reason = f"{', '.join(left)}: Kafka's own login by OAuth has no such option"
-            notes.append(Untaken(where, reason, decide=True))
+            notes.append(UnsupportedSetting(where, reason, decide=True))
     return replace(found, tree=tree, came=came, notes=tuple(notes))
 
 

@@ -9,10 +9,10 @@ from aggregator.extras.importers.client_properties import address_of, take_clien
 from aggregator.extras.importers.configs import (
     COMMAND_LINE,
     Imported,
+    SettingPlace,
     Settings,
     Sketch,
     Stored,
-    Where,
     alias_of,
     aliases_of,
     is_true,
@@ -45,7 +45,9 @@ def import_mm1(call: MirrorMaker1) -> Imported:
     draft = Sketch("hub", TOOL)
     groups = [it.values["group.id"] for it in call.consumers if it.values.get("group.id")]
     name = alias_of(groups[0] if groups else "mirror-maker")
-    draft.put(("name",), name, Where(call.consumers[0].file if call.consumers else "", "group.id"))
+    draft.put(
+        ("name",), name, SettingPlace(call.consumers[0].file if call.consumers else "", "group.id")
+    )
     _take_hub(draft, call)
     if not call.consumers:
         reason, hint = "no consumer is given", "give --consumer.config FILE, once for each source"
@@ -55,7 +57,7 @@ def import_mm1(call: MirrorMaker1) -> Imported:
     for consumer, alias in zip(call.consumers, aliases, strict=True):
         _take_source(draft, call, consumer, alias)
     _take_options(draft, call, aliases)
-    draft.put(("topics", "sync_configs"), False, Where(TOOL, NO_PARTS))
+    draft.put(("topics", "sync_configs"), False, SettingPlace(TOOL, NO_PARTS))
     if draft.problems:
         raise ConfigError(draft.problems)
     return draft.done()
@@ -90,15 +92,15 @@ def _take_source(draft: Sketch, call: MirrorMaker1, consumer: Settings, alias: s
         draft.problems.append(Problem(str(where), reason, hint))
     include = call.options.get("whitelist") or call.options.get("include") or ""
     key = "--whitelist" if "whitelist" in call.options else "--include"
-    draft.put((*at, "topics", "include"), include_of(include), Where(COMMAND_LINE, key))
+    draft.put((*at, "topics", "include"), include_of(include), SettingPlace(COMMAND_LINE, key))
     exclude = call.options.get("blacklist") or call.options.get("exclude") or ""
     if include_of(exclude):
         key = "--blacklist" if "blacklist" in call.options else "--exclude"
-        draft.put((*at, "topics", "exclude"), include_of(exclude), Where(COMMAND_LINE, key))
+        draft.put((*at, "topics", "exclude"), include_of(exclude), SettingPlace(COMMAND_LINE, key))
     if not include_of(include):
         if include_of(exclude):
             # The old consumer took all topics but these.
-            draft.put((*at, "topics", "include"), [".*"], Where(COMMAND_LINE, "--blacklist"))
+            draft.put((*at, "topics", "include"), [".*"], SettingPlace(COMMAND_LINE, "--blacklist"))
         elif alias == next(iter(draft.tree.get("sources", {alias: 0}))):
             reason, hint = "no topic is named", 'give --whitelist REGEX, or --include; ".*" is all'
             draft.problems.append(Problem("--whitelist", reason, hint))
@@ -121,7 +123,7 @@ def _take_source(draft: Sketch, call: MirrorMaker1, consumer: Settings, alias: s
 
 def _take_options(draft: Sketch, call: MirrorMaker1, aliases: Sequence[str]) -> None:
     for name, value in call.options.items():
-        where = Where(COMMAND_LINE, f"--{name}")
+        where = SettingPlace(COMMAND_LINE, f"--{name}")
         if name in ("whitelist", "include", "blacklist", "exclude"):
             continue
         if name == "num.streams":
@@ -139,7 +141,7 @@ def _take_options(draft: Sketch, call: MirrorMaker1, aliases: Sequence[str]) -> 
             draft.note(where, words.MM1_OPTIONS.get(name, "is not known"))
 
 
-def _take_streams(draft: Sketch, value: str, where: Where, aliases: Sequence[str]) -> None:
+def _take_streams(draft: Sketch, value: str, where: SettingPlace, aliases: Sequence[str]) -> None:
     if not value.strip().isdigit() or int(value) < 1:
         draft.problems.append(Problem(where.key, f"'{value}' is no number above 0"))
     elif int(value) == 1:
@@ -149,7 +151,7 @@ def _take_streams(draft: Sketch, value: str, where: Where, aliases: Sequence[str
             draft.put(("sources", alias, "tasks"), int(value), where)
 
 
-def _take_interval(draft: Sketch, value: str, where: Where) -> None:
+def _take_interval(draft: Sketch, value: str, where: SettingPlace) -> None:
     length = seconds_of(value)
     if length is None or not 1_000 <= int(value) <= 3_600_000:
         draft.note(where, "see stream.checkpoint_interval, which is 1s to 1h")

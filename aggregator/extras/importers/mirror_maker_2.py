@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from aggregator.extras.importers.configs import (
     Imported,
+    SettingPlace,
     Settings,
     Sketch,
     Stored,
-    Where,
     is_true,
     seconds_of,
 )
@@ -213,7 +213,7 @@ class _Reading:
         }
         keys = {name: key for name, (_, key) in pair.connector.items()}
 
-        def where(key: str) -> Where:
+        def where(key: str) -> SettingPlace:
             return self._settings.where(keys.get(key, key))
 
         address, stood = producer[ADDRESS]
@@ -228,7 +228,7 @@ class _Reading:
         self._take_interval(draft, alias, pair.worker)
         before = len(draft.notes)
         take_connector(draft, CopiedFlow(alias, config, where, self._version))
-        self._mind(draft, before, pair, set(config))
+        self._remember(draft, before, pair, set(config))
         store = pair.worker.get(STORE, (f"mm2-offsets.{pair.source}.internal", ""))[0].strip()
         name = config.get("name", CONNECTOR)
         draft.stored.append(Stored(alias, topic=store, connector=name, cluster=real))
@@ -237,7 +237,7 @@ class _Reading:
         keys = (f"source.consumer.{ADDRESS}", f"consumer.{ADDRESS}", f"source.cluster.{ADDRESS}")
         return next((config[key] for key in keys if config.get(key, "").strip()), "")
 
-    def _said(self, settings: Said, name: str) -> tuple[str, Where | None]:
+    def _said(self, settings: Said, name: str) -> tuple[str, SettingPlace | None]:
         value, key = settings.get(name, ("", ""))
         return value, self._settings.where(key) if key else None
 
@@ -265,7 +265,7 @@ class _Reading:
         else:
             draft.note(self._settings.where(key), "see stream.checkpoint_interval, 1s to 1h")
 
-    def _mind(self, draft: Sketch, before: int, pair: _Pair, taken: set[str]) -> None:
+    def _remember(self, draft: Sketch, before: int, pair: _Pair, taken: set[str]) -> None:
         """Remember what the flow has used. Of a setting that another flow uses there is no note."""
         of_pair = {key for name, (_, key) in pair.connector.items() if name in taken}
         of_source = f"{pair.source}."

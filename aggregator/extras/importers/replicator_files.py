@@ -7,10 +7,10 @@ from aggregator.extras.importers.client_properties import address_of, take_clien
 from aggregator.extras.importers.configs import (
     COMMAND_LINE,
     Imported,
+    SettingPlace,
     Settings,
     Sketch,
     Stored,
-    Where,
     alias_of,
     aliases_of,
 )
@@ -72,22 +72,22 @@ def import_executable(call: Executable) -> Imported:
     """The config of such a call; ConfigError with every reason why none comes of it."""
     draft = Sketch("hub", EXECUTABLE)
     name = alias_of(call.cluster_id or EXECUTABLE)
-    draft.put(("name",), name, Where(COMMAND_LINE, "--cluster.id"))
+    draft.put(("name",), name, SettingPlace(COMMAND_LINE, "--cluster.id"))
     for option, found in (("consumer", call.consumer), ("producer", call.producer)):
         if found is None:
             reason, hint = f"no {option} is given", f"give --{option}.config FILE"
             draft.problems.append(Problem(f"{option}.config", reason, hint))
     config: dict[str, str] = {"connector.class": CONFLUENT}
-    places: dict[str, Where] = {}
+    places: dict[str, SettingPlace] = {}
 
-    def add(key: str, value: str, where: Where) -> None:
+    def add(key: str, value: str, where: SettingPlace) -> None:
         config[key], places[key] = value, where
 
     if call.replication is not None:
         for key, value in call.replication.values.items():
             add(key, value, call.replication.where(key))
     for name, value in call.options.items():
-        where = Where(COMMAND_LINE, f"--{name}")
+        where = SettingPlace(COMMAND_LINE, f"--{name}")
         if name in ALONE:
             draft.note(where, ALONE[name])
         else:
@@ -131,7 +131,9 @@ def committed(alias: str, group: str) -> Stored:
     return Stored(alias, refused=refused)
 
 
-def _address(draft: Sketch, client: Settings, said: str, where: Where) -> tuple[str, Where]:
+def _address(
+    draft: Sketch, client: Settings, said: str, where: SettingPlace
+) -> tuple[str, SettingPlace]:
     """The address of a cluster, from the file of its client, or else as the replication says it.
 
     Where these are two clusters, one has to be decided on.
@@ -159,5 +161,5 @@ def _check_hub(draft: Sketch) -> None:
         raise ConfigError(draft.problems)
 
 
-def _where_of(places: Mapping[str, Where]) -> Callable[[str], Where]:
-    return lambda key: places.get(key, Where(COMMAND_LINE, key))
+def _where_of(places: Mapping[str, SettingPlace]) -> Callable[[str], SettingPlace]:
+    return lambda key: places.get(key, SettingPlace(COMMAND_LINE, key))

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from aggregator.extras.importers.configs import Posted, Settings, Where
+from aggregator.extras.importers.configs import Posted, SettingPlace, Settings
 from aggregator.features.connectors import config_keys as words
 from aggregator.features.connectors.mirror_maker_source import ADDRESS, Version, version_of
 from aggregator.model.errors import ConfigError, Problem
@@ -44,9 +44,9 @@ class ResourceSettings(Settings):
 
     places: Mapping[str, str] = field(default_factory=dict)
 
-    def where(self, key: str) -> Where:
+    def where(self, key: str) -> SettingPlace:
         """Where a key of it was found: a field of the resource, or a secret."""
-        return Where(self.file, self.places.get(key, key))
+        return SettingPlace(self.file, self.places.get(key, key))
 
 
 def is_resource(text: str) -> bool:

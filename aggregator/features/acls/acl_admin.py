@@ -86,7 +86,7 @@ def look_at_acls(config: Config, plan: Plan) -> tuple[AclPlan, dict[str, str]]:
     replies = each_cluster(
         config,
         (HUB, *synced),
-        lambda admin: topic_acls(admin, timeout, who_is(config, admin.alias)),
+        lambda admin: topic_acls(admin, timeout, principal_of(config, admin.alias)),
     )
     failed = {alias: str(error) for alias, error in replies.failed.items()}
     if HUB in failed:
@@ -97,7 +97,7 @@ def look_at_acls(config: Config, plan: Plan) -> tuple[AclPlan, dict[str, str]]:
 def planned(config: Config, plan: Plan, listed: Mapping[str, Sequence[Acl]]) -> AclPlan:
     """The plan from the ACLs listed at the sources and at the hub."""
     sources = {alias: acls for alias, acls in listed.items() if alias != HUB}
-    ours = who_is(config, HUB)
+    ours = principal_of(config, HUB)
     return plan_acls(
         plan.routes, synced_sources(config), sources, listed[HUB], ours, _unseen(config, plan)
     )
@@ -121,7 +121,7 @@ def _may_feed(config: Config, alias: str, hub_topic: str) -> bool:
     return any(not name or selection.matches(name) for name in names)
 
 
-def who_is(config: Config, alias: str) -> str:
+def principal_of(config: Config, alias: str) -> str:
     """Who we are to a cluster, as an ACL names it; "" where the settings do not say."""
     kafka = config.hub.kafka if alias == HUB else config.sources[alias].kafka
     try:

@@ -6,7 +6,7 @@ state and an event, and delays nothing else.
 
 from datetime import UTC, datetime
 
-from aggregator.features.acls.acl_admin import add_acls, look_at_acls, synced_sources, who_is
+from aggregator.features.acls.acl_admin import add_acls, look_at_acls, principal_of, synced_sources
 from aggregator.features.service import LoopService, Now
 from aggregator.kafka.admin import HUB, open_admin
 from aggregator.model.events import Event, EventSink
@@ -50,7 +50,7 @@ class AclSync(LoopService):
         if found.add and not self._loop.over.is_set():
             with open_admin(config, HUB) as hub:
                 timeout = config.supervision.connect_timeout
-                add_acls(hub, found.add, timeout, who_is(config, HUB))
+                add_acls(hub, found.add, timeout, principal_of(config, HUB))
             words = f"{len(found.add)} ACLs were added at the hub, the first: {found.add[0]}"
             self._emit(Event("acls_added", words, {"added": len(found.add)}))
         self._emit_changes(

@@ -60,26 +60,26 @@ class Acl(NamedTuple):
         return f"{self.permission} {self.operation} on {what} to {self.principal}{where}"
 
 
-class Who(NamedTuple):
+class Grantee(NamedTuple):
     """A principal on a host; either may be any."""
 
     principal: str
     host: str
 
-    def covers(self, other: Who) -> bool:
+    def covers(self, other: Grantee) -> bool:
         """Whether it covers all whom `other` covers."""
         return (
             self.principal == other.principal
             or (_is_anybody(self.principal) and _kind(self.principal) == _kind(other.principal))
         ) and self.host in (other.host, ANY)
 
-    def meet(self, other: Who) -> Who | None:
+    def meet(self, other: Grantee) -> Grantee | None:
         """The principal and host that both cover; None when there are none."""
         principal = _meet(self.principal, other.principal, _is_anybody)
         host = _meet(self.host, other.host, lambda it: it == ANY)
         if _kind(self.principal) != _kind(other.principal) or principal is None or host is None:
             return None
-        return Who(principal, host)
+        return Grantee(principal, host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def _wanted(
     rules = [[it for it in acls if it.is_of(topic)] for acls, topic in sources]
     denied = {
         operation: {
-            Who(it.principal, it.host)
+            Grantee(it.principal, it.host)
             for own in rules
             for it in own
             if it.permission == DENY and it.operation in (operation, ALL)
@@ -147,7 +147,7 @@ def _wanted(
     }
     wanted: set[Acl] = set()
     left: dict[str, set[str]] = {}
-    granted: set[Who] = set()
+    granted: set[Grantee] = set()
     for operation in (READ, DESCRIBE):
         # The right to read implies the right to describe.
         needs = (READ, DESCRIBE) if operation == READ else (DESCRIBE,)
@@ -176,12 +176,12 @@ def _wanted(
     return wanted, notes
 
 
-def _granted(rules: Sequence[Sequence[Acl]], operation: str) -> set[Who]:
+def _granted(rules: Sequence[Sequence[Acl]], operation: str) -> set[Grantee]:
     """Whom every one of the source topics allows it."""
-    found: set[Who] | None = None
+    found: set[Grantee] | None = None
     for own in rules:
         allowed = {
-            Who(it.principal, it.host)
+            Grantee(it.principal, it.host)
             for it in own
             if it.permission == ALLOW and it.operation in GIVES[operation]
         }
@@ -199,7 +199,7 @@ def _superfluous(
     """Grants of reading, on this very topic, that the sources do not have."""
     granted = {
         operation: {
-            Who(it.principal, it.host)
+            Grantee(it.principal, it.host)
             for it in wanted
             if it.permission == ALLOW and it.operation in GIVES[operation]
         }
@@ -211,11 +211,11 @@ def _superfluous(
         if (it.pattern, it.name, it.permission) == (LITERAL, hub_topic, ALLOW)
         and it.operation in (READ, DESCRIBE)
         and it.principal != ours
-        and not any(who.covers(Who(it.principal, it.host)) for who in granted[it.operation])
+        and not any(who.covers(Grantee(it.principal, it.host)) for who in granted[it.operation])
     )
 
 
-def _acl(hub_topic: str, who: Who, operation: str, permission: str) -> Acl:
+def _acl(hub_topic: str, who: Grantee, operation: str, permission: str) -> Acl:
     return Acl(LITERAL, hub_topic, who.principal, who.host, operation, permission)
 
 

@@ -163,7 +163,7 @@ class BackfillTry:
         )
         self.backfill = replace(moved, records=self._records + report.records)
 
-    def let_go(self, after: BackfillState, reason: str, ends_by: float) -> None:
+    def release(self, after: BackfillState, reason: str, ends_by: float) -> None:
         """Let the scan or the lane end; what becomes of the backfill is said the first time."""
         if self.after is None:
             self.after, self.reason, self.ends_by = after, reason, ends_by

@@ -137,7 +137,7 @@ class Backfills:
         work = self._try
         if work is not None and work.backfill.id == name:
             backfill = work.backfill
-            work.let_go(BackfillState.CANCELLED, "", time.monotonic() + CANCEL_SECONDS)
+            work.release(BackfillState.CANCELLED, "", time.monotonic() + CANCEL_SECONDS)
         cancelled = self._put(replace(backfill, state=BackfillState.CANCELLED, reason=""))
         self._emit_event("backfill_cancelled", f"{cancelled} was cancelled", cancelled)
         return cancelled
@@ -164,7 +164,7 @@ class Backfills:
         work = self._try
         if work is None:
             return
-        work.let_go(BackfillState.ACTIVE, "", time.monotonic() + timeout_seconds)
+        work.release(BackfillState.ACTIVE, "", time.monotonic() + timeout_seconds)
         work.wait_for_scan()
         try:
             while work.query is not None:
@@ -217,7 +217,7 @@ class Backfills:
             scanned = work.scanned()
             if scanned is None:
                 if sight is not None and self._is_stale(work, sight):
-                    work.let_go(BackfillState.ACTIVE, "", time.monotonic())
+                    work.release(BackfillState.ACTIVE, "", time.monotonic())
                 return
             if sight is None and work.after is None:
                 return
@@ -269,10 +269,10 @@ class Backfills:
             ends = (OUT_OF_RANGE, DAMAGED, POISONED)
             stuck = [it for it, state in report.states.items() if state in ends]
             if not work.backfill.left:
-                work.let_go(BackfillState.DONE, "", late)
+                work.release(BackfillState.DONE, "", late)
             elif stuck:
                 reason = f"{stuck[0]}: {report.unread.get(stuck[0], '')}"
-                work.let_go(BackfillState.ACTIVE, reason, late)
+                work.release(BackfillState.ACTIVE, reason, late)
             elif now - work.committed >= commit_seconds(
                 sight.config.stream.checkpoint_interval, now - work.started
             ):
@@ -283,10 +283,10 @@ class Backfills:
     def _look_for_an_end(self, work: BackfillTry, sight: BackfillSight, now: float) -> None:
         late = now + sight.config.supervision.stop_timeout
         if wrong := why_wrong(work.backfill, sight.log(work.backfill), sight.live):
-            work.let_go(BackfillState.FAILED, wrong, late)
+            work.release(BackfillState.FAILED, wrong, late)
         elif why := _why_not(work.backfill, sight) or self._changed(work, sight):
             self._waits[work.backfill.id] = why
-            work.let_go(BackfillState.ACTIVE, "", late)
+            work.release(BackfillState.ACTIVE, "", late)
 
     def _finish(self, work: BackfillTry) -> None:
         """Its lane has ended; what may still be under way is waited for in `turn`."""

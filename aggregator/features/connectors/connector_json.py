@@ -74,7 +74,7 @@ def info(connector: SourceConnector) -> dict[str, Any]:
     return {
         "name": connector.name,
         "config": dict(connector.config),
-        "tasks": [_id(connector, number) for number, _ in enumerate(_hands(connector))],
+        "tasks": [_id(connector, number) for number, _ in enumerate(_task_topics(connector))],
         "type": TYPE,
     }
 
@@ -106,7 +106,7 @@ def ends_lanes(connector: SourceConnector, number: int | None = None) -> bool:
     That ends what flows as well, so only where it can help: for what is stuck, or if a task that is
     named has not failed. What waits for a person, or will pass, is looked at again.
     """
-    hands = _hands(connector)
+    hands = _task_topics(connector)
     own = set(hands[number]) if number is not None else {it.topic for it in connector.partitions}
     parts = [it for it in connector.partitions if it.topic in own]
     if any(it.state is PartitionState.STUCK for it in parts):
@@ -117,7 +117,7 @@ def ends_lanes(connector: SourceConnector, number: int | None = None) -> bool:
 def tasks_of(connector: SourceConnector) -> list[dict[str, Any]]:
     """As `GET /connectors/{name}/tasks` answers."""
     found = []
-    for number, topics in enumerate(_hands(connector)):
+    for number, topics in enumerate(_task_topics(connector)):
         config = {"connector.class": words.OWN_CLASS, "task.assigned.topics": ",".join(topics)}
         found.append({"id": _id(connector, number), "config": config})
     return found
@@ -126,7 +126,7 @@ def tasks_of(connector: SourceConnector) -> list[dict[str, Any]]:
 def task_states(connector: SourceConnector, worker: str) -> list[dict[str, Any]]:
     """The states of the tasks, in their order."""
     found = []
-    for number, topics in enumerate(_hands(connector)):
+    for number, topics in enumerate(_task_topics(connector)):
         own = set(topics)
         parts = [it for it in connector.partitions if it.topic in own]
         state, trace = _task_state(connector, parts)
@@ -204,7 +204,7 @@ def _is_number(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < OFFSETS
 
 
-def _hands(connector: SourceConnector) -> list[Sequence[str]]:
+def _task_topics(connector: SourceConnector) -> list[Sequence[str]]:
     if connector.stopped:
         return []
     topics = sorted({it.topic for it in connector.partitions})

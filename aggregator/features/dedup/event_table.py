@@ -57,7 +57,7 @@ class TopicLife:
 
 
 @dataclass(frozen=True, slots=True)
-class EventsMark:
+class KnownEvents:
     """The events of a life are known below these ends; without any, nothing is known."""
 
     life: TopicLife
@@ -89,7 +89,7 @@ class DedupTable:
             rows = pa.concat_tables([rows, pa.Table.from_pylist([note | ends_of], schema=SCHEMA)])
         self._table.append(rows)
 
-    def mark(self, rule: Rule, since: datetime) -> EventsMark | None:
+    def mark(self, rule: Rule, since: datetime) -> KnownEvents | None:
         """The newest mark that is not older than `since`; None when there is none."""
         delta = self._table.open(may_be_begun=True)
         if delta is None:
@@ -106,7 +106,7 @@ class DedupTable:
             found = found.filter(pc.equal(lives, pc.max(lives)))
         newest = found.sort_by("at").slice(found.num_rows - 1).to_pylist()[0]
         life = TopicLife(newest.get("life") or 0, newest.get("topic_id") or "")
-        return EventsMark(life, tuple(json.loads(newest["ends"])))
+        return KnownEvents(life, tuple(json.loads(newest["ends"])))
 
     def events(self, rule: Rule, life: TopicLife, since: datetime) -> Iterator[bytes]:
         """The events of a life that are held since then or later, as the connector takes them."""

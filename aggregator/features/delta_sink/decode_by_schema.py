@@ -137,7 +137,7 @@ class AutoDecoder:
         decoded = F.when(here, value).otherwise(of_json).alias(DECODED)
         return found.select(*own, error, *([decoded] if struct["fields"] else []))
 
-    def is_surprised(self, error: Exception) -> bool:
+    def is_unexpected(self, error: Exception) -> bool:
         """Whether a record names a schema that none has named before, or has another field."""
         if surprised(error):
             self._known.looked = False

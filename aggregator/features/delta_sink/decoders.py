@@ -48,7 +48,7 @@ class Decoder(Protocol):
         Of `value` (binary). Runs no job, and drops no row.
         """
 
-    def is_surprised(self, error: Exception, /) -> bool:
+    def is_unexpected(self, error: Exception, /) -> bool:
         """Whether an append failed as a record was not as those before; `columns` looks then."""
 
 
@@ -119,7 +119,7 @@ class JsonDecoder:
         found = with_parsed(rows, text_of(F.col("value")), struct)
         return found.select(*names, error, *([decoded.alias(DECODED)] if struct["fields"] else []))
 
-    def is_surprised(self, error: Exception) -> bool:
+    def is_unexpected(self, error: Exception) -> bool:
         """Whether a record has a field that none had before."""
         if surprised(error):
             self._fields.want()

@@ -159,7 +159,7 @@ def land(
     try:
         appended, columns, left_out = _append(read, table, decoder, known.columns, batch)
     except Exception as error:
-        if not read.is_helped(error) and (decoder is None or not decoder.is_surprised(error)):
+        if not read.is_helped(error) and (decoder is None or not decoder.is_unexpected(error)):
             raise
         appended, columns, left_out = _append(read, table, decoder, known.columns, batch)
     if appended is None:

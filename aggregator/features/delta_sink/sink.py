@@ -154,9 +154,9 @@ class _Tee:
         if time.monotonic() >= self._hub.due:
             self._ask(once)
         for name, topic in self._topics.items():
-            topic.take_up()
+            topic.collect()
             if self._hub.now is not None and (now := self._hub.now.topics.get(name)) is not None:
-                topic.go_on(pool, now)
+                topic.begin_batch(pool, now)
             if not once:
                 topic.care(carers)
 
@@ -183,13 +183,13 @@ class _Tee:
                 # Of one that gave no answer at the start, or is another one, what it has by now.
                 ends = {partition: log.latest for partition, log in it.logs.items()}
                 self._targets.setdefault((name, it.topic_id), ends)
-        self._take_up_new({*hub.now.topics, *hub.now.failed} - self._topics.keys())
+        self._add_new_topics({*hub.now.topics, *hub.now.failed} - self._topics.keys())
         for name, topic in self._topics.items():
             topic.unreported = hub.now.failed.get(name, "")
             if name in hub.now.topics:
                 topic.look(hub.now.topics[name])
 
-    def _take_up_new(self, names: set[str]) -> None:
+    def _add_new_topics(self, names: set[str]) -> None:
         if not names:
             return
         shared = shared_folders(self._config.tee.path, {*names, *self._topics})
@@ -232,7 +232,7 @@ class _Tee:
                 # Again and again: one job may begin while another is cancelled.
                 self._spark.sparkContext.cancelAllJobs()
             for topic in self._topics.values():
-                topic.take_up(cut_off=late)
+                topic.collect(cut_off=late)
             time.sleep(TURN_SECONDS)
 
     def _report_progress(self) -> None:

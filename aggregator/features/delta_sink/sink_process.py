@@ -4,7 +4,7 @@ Sends `event`s, a `report` about once a second, and at last an `error` if there 
 it says that another tee has the folder.
 """
 
-from aggregator.features.child_process import be_apart, live
+from aggregator.features.child_process import enter_child, live
 from aggregator.model.events import Event
 
 
@@ -12,7 +12,7 @@ def main() -> None:
     """Land what the hub has until the parent is gone, or asks it to end."""
     from aggregator.features.delta_sink.sink import tee
 
-    config, send, stop = be_apart()
+    config, send, stop = enter_child()
 
     def send_event(event: Event) -> None:
         fields = dict(event.fields)

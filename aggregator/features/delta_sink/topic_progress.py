@@ -128,7 +128,7 @@ class Topic:
         if self._landed_last is not None:
             self._seen = plan_seen(self._seen, self._landed_last, now.logs, time.monotonic())
 
-    def go_on(self, pool: ThreadPoolExecutor, now: TopicNow) -> None:
+    def begin_batch(self, pool: ThreadPoolExecutor, now: TopicNow) -> None:
         """Begin the next batch, if there is one and it is not resting."""
         if self._work is not None or self._shares or time.monotonic() < self._due:
             return
@@ -142,7 +142,7 @@ class Topic:
             land, self._read, self._table, self._decoder, self.known, now, self._limit
         )
 
-    def take_up(self, *, cut_off: bool = False) -> None:
+    def collect(self, *, cut_off: bool = False) -> None:
         """Take the outcome of a batch, and of the table's maintenance.
 
         With `cut_off` a failure is no news: it was ended on purpose.

@@ -15,9 +15,9 @@ from aggregator.config.render import dump
 from aggregator.config.schema import Config
 from aggregator.datapath.connector.hub_origins import ProcessOrigins
 from aggregator.features.failover.failover import (
+    FailoverFacts,
     FailoverRules,
     SetPaused,
-    Sighted,
     TextSink,
     sighted,
     wait_copied,
@@ -34,12 +34,12 @@ from aggregator.model.errors import ClusterError, RefusedError
 from aggregator.model.events import EventSink
 from aggregator.model.values import Route, TopicPartition
 from aggregator.plan.failover import (
+    FailbackPlan,
     Failover,
     NativeCount,
-    WayBack,
+    plan_failback,
     positions_back,
     to_bring_back,
-    way_back,
 )
 from aggregator.plan.positions.hub_losses import least_ends
 from aggregator.store.checkpoint.checkpoint_table import stored_state
@@ -57,7 +57,7 @@ HEAD = """\
 
 
 @dataclass(frozen=True, slots=True)
-class BackFile:
+class FailbackFile:
     """Where the failback config is written: a file, or none; `force` overwrites another."""
 
     file: Path | None
@@ -69,7 +69,7 @@ def fail_back(
     config: Config,
     raw: Mapping[str, Any],
     alias: str,
-    written: BackFile,
+    written: FailbackFile,
     rules: FailoverRules,
     set_paused: SetPaused,
     emit: EventSink,
@@ -93,7 +93,7 @@ def fail_back(
         raise ClusterError(f"{alias}: {found.reason}")
     was = {it.cluster_id for it in found.state.entries.values() if it.cluster_id}
     other = bool(was) and plan.sources[alias].cluster_id not in was
-    back = way_back(config, raw, alias, plan.routes, Path.cwd())
+    back = plan_failback(config, raw, alias, plan.routes, Path.cwd())
     if not back.topics:
         raise RefusedError([f"no hub topic can go back to {alias}", *back.notes])
     steps = _forward(config, alias, found, rules, set_paused, deadline, report, other=other)
@@ -129,7 +129,7 @@ def fail_back(
 def _forward(
     config: Config,
     alias: str,
-    found: Sighted,
+    found: FailoverFacts,
     rules: FailoverRules,
     set_paused: SetPaused,
     deadline: float,
@@ -171,7 +171,7 @@ def _checked(made: Config) -> tuple[list[str], list[str]]:
     return refused, [str(it) for it in prepared.plan.warnings]
 
 
-def _write(text: str, written: BackFile, rules: FailoverRules) -> StepRow:
+def _write(text: str, written: FailbackFile, rules: FailoverRules) -> StepRow:
     step, file = "write the config", written.file
     if file is None:
         return StepRow(step=step, state=StepState.LEFT_OUT, detail="--write FILE writes it")
@@ -191,7 +191,7 @@ def _write(text: str, written: BackFile, rules: FailoverRules) -> StepRow:
 def _positions_step(
     starts: Mapping[str, Mapping[int, int]],
     rules: FailoverRules,
-    written: BackFile,
+    written: FailbackFile,
     *,
     changed: bool,
 ) -> StepRow:
@@ -246,7 +246,7 @@ def _notes(
     alias: str,
     noted: Sequence[Failover],
     brought: Sequence[Failover],
-    back: WayBack,
+    back: FailbackPlan,
     *,
     other: bool,
 ) -> list[str]:

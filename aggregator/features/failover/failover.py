@@ -77,7 +77,7 @@ class _Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighted:
+class FailoverFacts:
     """The state of the source and the hub. `ends` of a dead source are the last known ones."""
 
     alive: bool
@@ -157,7 +157,7 @@ def fail_over(
     )
 
 
-def sighted(config: Config, alias: str) -> Sighted:
+def sighted(config: Config, alias: str) -> FailoverFacts:
     """Ask the hub, which has to answer, and the source, which need not."""
     discovery = discover(config, aliases=[HUB, alias])
     hub = hub_facts(discovery)
@@ -176,10 +176,10 @@ def sighted(config: Config, alias: str) -> Sighted:
         with open_admin(config, alias) as admin:
             log_ends = admin.log_ends(wanted, timeout) if wanted else {}
         ends = {sp: log_ends.get(sp.topic_partition) for sp in ends}
-    return Sighted(failure is None, reason, hub.cluster_id, topics, state, ends)
+    return FailoverFacts(failure is None, reason, hub.cluster_id, topics, state, ends)
 
 
-def ends_back(config: Config, found: Sighted) -> Mapping[TopicPartition, int]:
+def ends_back(config: Config, found: FailoverFacts) -> Mapping[TopicPartition, int]:
     """Where a failback of a failover of now begins; ClusterError when the hub does not answer.
 
     From the history of the checkpoint, not the hub's ends of now: producers may write there as soon
@@ -205,13 +205,13 @@ def ends_back(config: Config, found: Sighted) -> Mapping[TopicPartition, int]:
 def _copied(
     config: Config,
     alias: str,
-    found: Sighted,
+    found: FailoverFacts,
     rules: FailoverRules,
     deadline: float,
     report: TextSink,
     *,
     paused: bool,
-) -> tuple[Sighted, StepRow]:
+) -> tuple[FailoverFacts, StepRow]:
     """Wait until all is copied that the source held at first."""
     step = "copy what it has"
     words = f"{found.left:,} offsets are not copied"
@@ -226,8 +226,8 @@ def _copied(
 
 
 def wait_copied(
-    config: Config, alias: str, found: Sighted, deadline: float, report: TextSink
-) -> Sighted:
+    config: Config, alias: str, found: FailoverFacts, deadline: float, report: TextSink
+) -> FailoverFacts:
     """Wait until the checkpoint has reached the ends of this sight; FailoverError when it is late.
 
     The sight with the state of then.
@@ -300,7 +300,9 @@ def _groups(
     return _Groups(tuple(reports), failed, tuple(notes), hidden.get(alias, ""))
 
 
-def _groups_step(groups: _Groups, found: Sighted, rules: FailoverRules, *, over: bool) -> StepRow:
+def _groups_step(
+    groups: _Groups, found: FailoverFacts, rules: FailoverRules, *, over: bool
+) -> StepRow:
     if over and not groups.reports and not groups.failed:
         return StepRow(step="groups", state=StepState.WAS_DONE)
     if not found.alive:
@@ -326,7 +328,7 @@ def _step(step: str, rules: FailoverRules, detail: str) -> StepRow:
 
 
 def _at_hub(
-    config: Config, alias: str, found: Sighted
+    config: Config, alias: str, found: FailoverFacts
 ) -> tuple[tuple[HubGroup, ...], tuple[str, ...]]:
     """The groups that the hub has offsets of, in the topics that the source feeds.
 
@@ -351,7 +353,7 @@ def _at_hub(
     return rows, tuple(f"the hub does not report a group: {failed[it]}" for it in sorted(failed))
 
 
-def _notes(config: Config, alias: str, found: Sighted) -> list[str]:
+def _notes(config: Config, alias: str, found: FailoverFacts) -> list[str]:
     notes = []
     if not found.alive:
         unknown = sum(end is None for end in found.ends.values())

@@ -181,7 +181,7 @@ class _Worker:
             new = {it for it in questions if it not in self._answers.of} - self._wanted
             self._wanted |= new
         if new:
-            self._hurry()
+            self._wake()
 
     def forget(self, topic: str) -> None:
         with self._lock:
@@ -191,7 +191,7 @@ class _Worker:
             self._answers = self._answers.without(topic)
             self._translator.publish(self, self._answers)
 
-    def _hurry(self) -> None:
+    def _wake(self) -> None:
         self._is_asked = True
         self._loop.wake()
 
@@ -279,10 +279,10 @@ class _Worker:
             return False
         self._reported.pop("look", None)
         if not holds:
-            self._lose(asked)
+            self._invalidate(asked)
         return True
 
-    def _lose(self, asked: Question) -> None:
+    def _invalidate(self, asked: Question) -> None:
         """An answer is wrong by now: its records wait for the next one."""
         with self._lock:
             if self._copied.pop(asked, None) is None:
@@ -291,7 +291,7 @@ class _Worker:
             self._wanted.add(asked)
             self._translator.publish(self, self._answers)
         self._hurries = True
-        self._hurry()
+        self._wake()
         topic, side, schema = asked
         words = f"schema {schema} of {side}s of {topic} is not what it was at a registry"
         self._report(asked, f"{words}: it is asked for again")

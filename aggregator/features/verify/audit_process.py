@@ -12,7 +12,14 @@ from pydantic import Field
 
 from aggregator.config.mask import mask_text
 from aggregator.config.schema import Config
-from aggregator.features.child_process import Child, be_apart, begin, hand_over, live, messages_of
+from aggregator.features.child_process import (
+    Child,
+    begin,
+    enter_child,
+    hand_over,
+    live,
+    messages_of,
+)
 from aggregator.features.verify.audit_scope import Scope
 from aggregator.model.errors import AggregatorError, RefusedError
 from aggregator.status.schema import Document
@@ -114,7 +121,7 @@ def main() -> None:
     from aggregator.features.verify.audit import VerifyRequest, verify
     from aggregator.features.verify.audit_table import record
 
-    (config, scope), send, stop = be_apart()
+    (config, scope), send, stop = enter_child()
 
     def work() -> None:
         report = verify(

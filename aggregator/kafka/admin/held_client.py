@@ -42,7 +42,7 @@ class _Held:
         self.open.add(future)
         future.add_done_callback(self.open.discard)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Close the client when no call uses it, in a thread: a hung broker must not delay it."""
         threading.Thread(target=self._end, daemon=True, name="kafka-admin-close").start()
 
@@ -125,14 +125,14 @@ class ClientHandle:
             if self._held is not None:
                 self._held = fresh
                 self.replaced += 1
-        old.let_go()
+        old.release()
 
     def close(self) -> None:
         """Let the client go, without waiting for it."""
         with self._lock:
             old, self._held = self._held, None
         if old is not None:
-            old.let_go()
+            old.release()
 
     @contextmanager
     def _using(self) -> Iterator[_Held]:

@@ -31,8 +31,8 @@ from aggregator.kafka.admin.rights import (
 )
 from aggregator.kafka.admin.topic_facts import Described
 from aggregator.kafka.credentials import (
+    CertificateExpiry,
     CredentialsError,
-    ShownCertificate,
     certificates,
     client_settings,
     principal,
@@ -99,7 +99,7 @@ def check_cluster(config: Config, alias: str, timeout: float) -> list[CheckResul
         return [*_unanswered(alias, error.failure), *found]
 
 
-def _certificate(alias: str, shown: ShownCertificate) -> CheckResult:
+def _certificate(alias: str, shown: CertificateExpiry) -> CheckResult:
     path = "hub" if alias == HUB else f"sources.{alias}"
     until = datetime.fromtimestamp(shown.until_ms / 1000, UTC)
     left = shown.until_ms / 1000 - time.time()

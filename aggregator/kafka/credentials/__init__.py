@@ -1,7 +1,7 @@
 """Renders what librdkafka needs to log in at a cluster."""
 
 from aggregator.kafka.credentials.certificates import (
-    ShownCertificate,
+    CertificateExpiry,
     certificates,
     principal,
     why_not_trusted,
@@ -10,8 +10,8 @@ from aggregator.kafka.credentials.key_stores import CredentialsError
 from aggregator.kafka.credentials.rendered_settings import client_settings, prepare, reader_settings
 
 __all__ = [
+    "CertificateExpiry",
     "CredentialsError",
-    "ShownCertificate",
     "certificates",
     "client_settings",
     "prepare",

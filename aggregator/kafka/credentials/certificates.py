@@ -23,7 +23,7 @@ _TEXTS = {"key": "ssl.keystore.certificate.chain", "trust": "ssl.truststore.cert
 
 
 @dataclass(frozen=True, slots=True)
-class ShownCertificate:
+class CertificateExpiry:
     """Our certificate, or the trusted one that expires last: whose, until when."""
 
     name: str
@@ -32,7 +32,7 @@ class ShownCertificate:
     until_ms: int
 
 
-def certificates(settings: Mapping[str, str]) -> list[ShownCertificate]:
+def certificates(settings: Mapping[str, str]) -> list[CertificateExpiry]:
     """The certificates of a cluster's settings, ours first; CredentialsError as for a client."""
     found = []
     for kind, store_name in NAMES.items() if uses_tls(settings) else ():
@@ -44,7 +44,7 @@ def certificates(settings: Mapping[str, str]) -> list[ShownCertificate]:
             content = _read(kind, setting, text)
         else:
             continue
-        found.append(ShownCertificate(store_name, setting, content.subject, content.until_ms))
+        found.append(CertificateExpiry(store_name, setting, content.subject, content.until_ms))
     return found
 
 
@@ -75,7 +75,7 @@ def _lines(block: str) -> str:
     return f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----"
 
 
-def principal(settings: Mapping[str, str], shown: Sequence[ShownCertificate]) -> str:
+def principal(settings: Mapping[str, str], shown: Sequence[CertificateExpiry]) -> str:
     """`User:name`; empty where the broker makes the name, as of a token.
 
     `shown` are the certificates of the settings. Brokers may have rules that change a name.

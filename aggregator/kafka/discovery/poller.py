@@ -143,7 +143,7 @@ class DiscoveryPoller:
         self._is_woken = True
         self._loop.wake()
 
-    def goes_by(self, routes: Collection[Route], refusals: Refusals) -> None:
+    def plan_by(self, routes: Collection[Route], refusals: Refusals) -> None:
         """These routes are in force, and the hub does not take that: plan by it from now on."""
         self._flowing, self._refusals = flowing_of(routes), refusals
 

@@ -10,7 +10,7 @@ from aggregator.model.values import Positions, SourcePartition
 from aggregator.plan.completeness.marks import Mark
 from aggregator.plan.health.fetched_ends import HEARD_SECONDS, Fetches
 from aggregator.plan.health.followed_logs import AllLogs
-from aggregator.plan.health.stuck import Probe, heard_too, sick_sources, stuck
+from aggregator.plan.health.stuck import Probe, heard_too, stuck, unhealthy_sources
 from aggregator.plan.health.suspects import Seen
 from aggregator.plan.lifecycle.inputs import Measured
 from aggregator.plan.reload import same_connection
@@ -135,7 +135,7 @@ class SourcesWatch:
             alias: Probe(now if watch.is_seldom else watch.heard_at(now), latest[alias].failure)
             for alias, watch in self._watches.items()
         }
-        return sick_sources(probes, self._deadline, now).keys()
+        return unhealthy_sources(probes, self._deadline, now).keys()
 
     def _silent(
         self,
@@ -161,7 +161,7 @@ class SourcesWatch:
                 words = f"the brokers of {of} have given no answer for {deadline:g} s"
                 found[alias] = f"{words}: {failure}" if failure else words
                 stale |= late
-        sick = sick_sources(heard_too(probes, fetches.heard), deadline, now)
+        sick = unhealthy_sources(heard_too(probes, fetches.heard), deadline, now)
         for alias in sick:
             stale |= self._logs.sources[alias].ends.keys()
         return {**found, **sick}, frozenset(stale)

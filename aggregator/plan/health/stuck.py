@@ -22,7 +22,7 @@ def heard_too(probes: Mapping[str, Probe], heard: Mapping[str, float]) -> dict[s
     }
 
 
-def sick_sources(probes: Mapping[str, Probe], deadline: float, now: float) -> dict[str, str]:
+def unhealthy_sources(probes: Mapping[str, Probe], deadline: float, now: float) -> dict[str, str]:
     """Alias -> why, of the sources that have not answered for longer than `deadline` seconds."""
     return {
         alias: probe.failure or f"no answer for {deadline:g} s"

@@ -15,7 +15,7 @@ CATCHING_UP_ABOVE = 10_000
 """A source is catching up when its lag exceeds this, plus what arrives in a few seconds."""
 
 
-def meet_sources(ctx: StepContext, snapshot: ClusterSnapshot) -> None:
+def add_new_sources(ctx: StepContext, snapshot: ClusterSnapshot) -> None:
     """Add sources that are new in a snapshot: they run, except those that gave no answer."""
     found = dict(ctx.state.sources)
     for alias in ctx.news.config.sources:

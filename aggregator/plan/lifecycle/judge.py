@@ -94,7 +94,7 @@ def judge(ctx: StepContext, snapshot: ClusterSnapshot) -> Judgement:
         frozenset(
             sp
             for sp in in_lanes & selected
-            if sp not in other and sp not in renewed and _goes_on(ctx, sp, out)
+            if sp not in other and sp not in renewed and _may_continue(ctx, sp, out)
         ),
         bool(gaps.moves or doubtful),
         doubtful,
@@ -308,7 +308,9 @@ def paused_part(sp: SourcePartition, parts: Mapping[Part, str]) -> str | None:
     return parts.get(topic) or parts.get(topic._replace(partition=sp.partition))
 
 
-def _goes_on(ctx: StepContext, sp: SourcePartition, out: Mapping[SourcePartition, str]) -> bool:
+def _may_continue(
+    ctx: StepContext, sp: SourcePartition, out: Mapping[SourcePartition, str]
+) -> bool:
     partition = ctx.at(sp)
     if sp in out or partition.suspect or partition.stopped:
         return False

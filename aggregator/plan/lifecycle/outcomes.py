@@ -29,10 +29,10 @@ from aggregator.plan.lifecycle.failures import (
     put_back,
     wait_for_hub,
 )
-from aggregator.plan.lifecycle.health import meet_sources
+from aggregator.plan.lifecycle.health import add_new_sources
 from aggregator.plan.lifecycle.inputs import HubLogs, Ready
 from aggregator.plan.lifecycle.judge import emit_gaps
-from aggregator.plan.lifecycle.reports import give_back
+from aggregator.plan.lifecycle.reports import release_partition
 from aggregator.plan.lifecycle.stage import Stage, Way
 from aggregator.plan.lifecycle.state import LaneOver
 from aggregator.plan.lifecycle.step_context import StepContext
@@ -119,7 +119,7 @@ def _take_snapshot(ctx: StepContext, snapshot: ClusterSnapshot, outcome: Outcome
         gaps={**ctx.state.gaps, **found.records},
         gap_error="",
     )
-    meet_sources(ctx, snapshot)
+    add_new_sources(ctx, snapshot)
     if found.error:
         _postpone_gaps(ctx, found.error)
     ctx.dirty = True
@@ -222,7 +222,7 @@ def _take_finish(ctx: StepContext, command: Finish, outcome: Outcome) -> None:
         fail_lane(ctx, command.name, life, problem)
         return
     for sp in life.lane.partitions:
-        give_back(ctx, sp, finished=life.finished)
+        release_partition(ctx, sp, finished=life.finished)
     ctx.lane(command.name, None, LaneOver(life.lane, life.generation, life.restarts))
     if life.finished:
         ctx.emit("lane_ended", f"lane {command.name} has ended", {"lane": command.name})
@@ -235,7 +235,7 @@ def _take_release(ctx: StepContext, command: Release, outcome: Outcome) -> None:
         return
     life = ctx.state.lanes[command.name]
     for sp in sorted(command.partitions):
-        give_back(ctx, sp, finished=False)
+        release_partition(ctx, sp, finished=False)
     left = tuple(sp for sp in life.lane.partitions if sp not in command.partitions)
     leaving = life.leaving - command.partitions
     ctx.lane(command.name, replace(life, lane=Lane(command.name, left), leaving=leaving))

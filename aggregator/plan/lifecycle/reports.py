@@ -45,7 +45,7 @@ def end_lane(ctx: StepContext, name: str, *, finished: bool = False) -> None:
     ctx.command(End(name))
 
 
-def give_back(ctx: StepContext, sp: SourcePartition, *, finished: bool) -> None:
+def release_partition(ctx: StepContext, sp: SourcePartition, *, finished: bool) -> None:
     """A lane sends nothing more of a partition, and its position is committed."""
     partition = ctx.at(sp)
     if partition.stopped:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from aggregator.model.errors import AggregatorError, CheckpointConflictError, CheckpointError
 from aggregator.model.loop import FOREVER, Loop
-from aggregator.plan.lease import USABLE, Moment, Tried, Verdict, plan_lease, renewal_due
+from aggregator.plan.lease import USABLE, Moment, RenewalOutcome, Verdict, plan_lease, renewal_due
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.lease.conflict import FENCED, now
 from aggregator.store.lease.lock import WriterLock
@@ -35,15 +35,15 @@ class TableTitle:
         """When the last renewal that came by the way began; None when there is none."""
         return self._table.renewed
 
-    def renew(self) -> Tried:
+    def renew(self) -> RenewalOutcome:
         """Commit that we are still alive, which the table refuses after another's commit."""
         try:
             self._table.renew()
         except CheckpointConflictError:
-            return Tried.REFUSED
+            return RenewalOutcome.REFUSED
         except CheckpointError:
-            return Tried.FAILED
-        return Tried.RENEWED
+            return RenewalOutcome.FAILED
+        return RenewalOutcome.RENEWED
 
     def lost(self) -> CheckpointConflictError | None:
         """What the table answered to a commit of this writer, from any of its threads."""
@@ -61,7 +61,7 @@ class LockTitle(TableTitle):
         """Commits do not show in the lock file."""
         return
 
-    def renew(self) -> Tried:
+    def renew(self) -> RenewalOutcome:
         """Write the lock file, if it is still the one in its place."""
         return self._lock.renew()
 
@@ -144,7 +144,7 @@ class Lease:
         if age >= self._seconds * USABLE and not self._waits:
             self._waits = True
             self._emit("lease_over", f"the lease is {age:.0f} s old: nothing is sent until renewed")
-        if tried is Tried.RENEWED:
+        if tried is RenewalOutcome.RENEWED:
             self._see(began)
         else:
             self._resting = began.steady + RETRY_SECONDS

@@ -16,7 +16,15 @@ from typing import Self
 
 from aggregator.config.schema import CheckpointConfig
 from aggregator.model.errors import HeldError
-from aggregator.plan.lease import ClaimMove, Earlier, Kin, Life, Tried, kin_of, plan_start
+from aggregator.plan.lease import (
+    ClaimMove,
+    Earlier,
+    Life,
+    Locality,
+    RenewalOutcome,
+    locality_of,
+    plan_start,
+)
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.delta import local_path, translated
 from aggregator.store.lease.owner import Owner, here
@@ -119,16 +127,16 @@ class WriterLock:
                 raise
         self._noted = True
 
-    def renew(self) -> Tried:
+    def renew(self) -> RenewalOutcome:
         """Show that the holder is alive; returns whether it still is the holder."""
         if not self.is_ours:
-            return Tried.REFUSED
+            return RenewalOutcome.REFUSED
         try:
             self._write()
         except OSError as error:
             # On a network file system the server reports with it that it has given the lock away.
-            return Tried.RENEWED if error.errno in NO_SPACE else Tried.FAILED
-        return Tried.RENEWED
+            return RenewalOutcome.RENEWED if error.errno in NO_SPACE else RenewalOutcome.FAILED
+        return RenewalOutcome.RENEWED
 
     def release(self, *, ended: bool = True) -> None:
         """Give the lock back; a second call does nothing.
@@ -245,8 +253,8 @@ def refuse_if_held(place: CheckpointConfig, report: Callable[[str], object]) -> 
     holder = Owner.from_json(record)
     if holder is None:
         return mark
-    near = kin_of(holder.place, here())
-    life = life_of(holder.pid, holder.started) if near is Kin.PROCESSES else Life.UNKNOWN
+    near = locality_of(holder.place, here())
+    life = life_of(holder.pid, holder.started) if near is Locality.PROCESSES else Life.UNKNOWN
     locked = False if has_lock(place.path) else None
     move = plan_start(Earlier(near, life, locked), take_over=False)
     if move is ClaimMove.REFUSE:

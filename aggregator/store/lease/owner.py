@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-from aggregator.plan.lease import EXECUTORS_QUIET_SECONDS, Kin, ProcessPlace, kin_of
+from aggregator.plan.lease import EXECUTORS_QUIET_SECONDS, Locality, ProcessPlace, locality_of
 from aggregator.store.lease.process import started_of
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -75,13 +75,13 @@ class Owner:
         """
         if earlier is None:
             return self
-        near = kin_of(earlier.place, self.place)
-        if near is Kin.ELSEWHERE:
+        near = locality_of(earlier.place, self.place)
+        if near is Locality.ELSEWHERE:
             return replace(self, pending=max(earlier.quiet, earlier.pending))
         # The process may be seen from here; its executors, wherever they are, cannot be.
         executors = EXECUTORS_QUIET_SECONDS if earlier.remote else 0.0
         own = replace(self, pending=max(earlier.pending, executors))
-        if near is not Kin.PROCESSES:
+        if near is not Locality.PROCESSES:
             return own
         return replace(own, jvm=earlier.jvm, jvm_started=earlier.jvm_started)
 

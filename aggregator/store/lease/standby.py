@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from aggregator.config.schema import Config
 from aggregator.model.errors import CheckpointError, HeldError
 from aggregator.model.events import Event, EventSink
-from aggregator.plan.lease import Kin, Life, Sighting, Turn, kin_of, plan_turn
+from aggregator.plan.lease import Life, Locality, Sighting, Turn, locality_of, plan_turn
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.lease.lock import has_lock, record_of, renewals_of
 from aggregator.store.lease.owner import Owner, here
@@ -134,7 +134,7 @@ class Standby:
         if found is None:
             return None
         owner = found.owner
-        near = kin_of(owner.place, here()) is Kin.PROCESSES
+        near = locality_of(owner.place, here()) is Locality.PROCESSES
         return Sighting(
             life_of(owner.pid, owner.started) if near else Life.UNKNOWN,
             still,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from aggregator.config.schema import Config
 from aggregator.model.errors import EXIT_DONE, AggregatorError, CheckpointConflictError, HeldError
 from aggregator.model.events import Event, EventSink
-from aggregator.plan.lease import ClaimMove, Earlier, Kin, Life, kin_of, plan_start
+from aggregator.plan.lease import ClaimMove, Earlier, Life, Locality, locality_of, plan_start
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.lease.lock import WriterLock, alone, held_by, holder_of, lift, record_of
 from aggregator.store.lease.owner import Owner
@@ -105,9 +105,9 @@ class TakeOver:
     def _move(
         self, holder: Owner, own: Owner, *, locked: bool | None, take_over: bool
     ) -> ClaimMove:
-        near = kin_of(holder.place, own.place)
+        near = locality_of(holder.place, own.place)
         life = Life.UNKNOWN
-        if near is Kin.PROCESSES:
+        if near is Locality.PROCESSES:
             life = life_of(holder.pid, holder.started)
         return plan_start(Earlier(near, life, locked), take_over=take_over)
 
