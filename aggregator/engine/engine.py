@@ -1,4 +1,4 @@
-"""The loop of a running instance: collect news, let `step` decide, execute, publish.
+"""The loop of a running instance: collect inputs, let `step` decide, execute, publish.
 
 The poller, the probes, the observer and a recovery are threads that pass values; the
 engine's own thread is the only one that decides. `run` in `aggregator.engine.application` numbers
@@ -30,7 +30,7 @@ from aggregator.model.events import Event, EventSink
 from aggregator.model.values import Part, SourcePartition
 from aggregator.plan.health.suspects import seen_of
 from aggregator.plan.lifecycle.commands import Move, Outcome, Prepare, RecordGaps
-from aggregator.plan.lifecycle.inputs import Measured, News
+from aggregator.plan.lifecycle.inputs import Measured, StepInputs
 from aggregator.plan.lifecycle.judge import BACKFILLED
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import State
@@ -347,11 +347,11 @@ class Engine:
 
     def _take_turn(self, snapshot: ClusterSnapshot | None) -> None:
         config = self._in_force.config
-        news = self._collect(config, snapshot)
+        inputs = self._collect(config, snapshot)
         for _ in range(STEPS_IN_A_TURN):
             begun = self.state.begun
-            self.state, commands = step(self.state, news, time.monotonic())
-            self._poller.doubts = Doubts(news.known.positions, self.state.damaged, self._read_on)
+            self.state, commands = step(self.state, inputs, time.monotonic())
+            self._poller.doubts = Doubts(inputs.known.positions, self.state.damaged, self._read_on)
             if not commands:
                 return
             outcomes = self._executor.carry_out(commands, config)
@@ -359,19 +359,19 @@ class Engine:
             self._raise_if_first(outcomes, begun=begun)
             for outcome in outcomes:
                 self._note_prepared(outcome)
-            news = replace(self._collect(config, None, turn=False), outcomes=tuple(outcomes))
+            inputs = replace(self._collect(config, None, turn=False), outcomes=tuple(outcomes))
 
     def _collect(
         self, config: Config, snapshot: ClusterSnapshot | None, *, turn: bool = True
-    ) -> News:
-        """The news, with all inputs of a step."""
+    ) -> StepInputs:
+        """The inputs of a step."""
         ended = self._recovery.ended() if turn else None
         if ended is not None:
             self._raise_if_first([ended], begun=self.state.begun)
         again, self._again = self._again, False
         failed, self._discovery_failed = self._discovery_failed, False
         measured, self._news = self._news, None
-        return News(
+        return StepInputs(
             config=config,
             at=datetime.now(UTC),
             known=self._known.now(),

@@ -34,8 +34,8 @@ from aggregator.plan.lifecycle.inputs import (
     Known,
     LaneSeen,
     Measured,
-    News,
     Ready,
+    StepInputs,
 )
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import State
@@ -496,11 +496,11 @@ class World:
             self.restart()
 
     def _take_steps(self) -> None:
-        news = self._news(turn=True)
+        inputs = self._inputs(turn=True)
         given: tuple[c.Command, ...] = ()
         for _ in range(20):
             begun = self.state.begun
-            self.state, given = step(self.state, news, self.now)
+            self.state, given = step(self.state, inputs, self.now)
             self._check()
             if not given:
                 return
@@ -511,10 +511,10 @@ class World:
                 # A first start that fails ends the run, and somebody starts it again.
                 self.restart()
                 return
-            news = replace(self._news(turn=False), outcomes=outcomes)
+            inputs = replace(self._inputs(turn=False), outcomes=outcomes)
         raise AssertionError(f"it does not come to rest: {given}")
 
-    def _news(self, *, turn: bool) -> News:
+    def _inputs(self, *, turn: bool) -> StepInputs:
         outcomes: tuple[c.Outcome, ...] = ()
         snapshot = None
         if turn:
@@ -526,7 +526,7 @@ class World:
             if ready := [it for it in self.snapshots if it[0] <= self.now]:
                 snapshot = ready[-1][1]
                 self.snapshots = [it for it in self.snapshots if it[0] > self.now]
-        return News(
+        return StepInputs(
             self.config,
             DAY + timedelta(seconds=self.now),
             self._known(),
@@ -615,7 +615,7 @@ class World:
         damages = {
             sp: Damage(at, at + self.damaged.get(sp, 0), "bad sum" if sp in self.damaged else "")
             for sp in self.state.damaged
-            if (at := self._news(turn=False).known.positions.get(sp)) is not None
+            if (at := self._inputs(turn=False).known.positions.get(sp)) is not None
         }
         observed = Observed(clusters, ids, logs, damages=damages)
         return ClusterSnapshot(plan, observed, {}, self.now, unreachable)

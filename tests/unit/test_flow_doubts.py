@@ -177,8 +177,8 @@ def test_a_hub_that_does_not_say_what_it_holds_is_asked_again_after_the_next_sna
 
     def commands(*outcomes: c.Outcome, snapshot: ClusterSnapshot | None = None) -> list[c.Command]:
         nonlocal state
-        news = replace(world._news(turn=False), outcomes=outcomes, snapshot=snapshot)
-        state, given = step(state, news, world.now)
+        inputs = replace(world._inputs(turn=False), outcomes=outcomes, snapshot=snapshot)
+        state, given = step(state, inputs, world.now)
         return [it for it in given if not isinstance(it, (c.SetPace, c.Remember))]
 
     for _ in range(2):

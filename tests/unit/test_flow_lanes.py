@@ -360,8 +360,8 @@ def test_with_another_config_a_snapshot_is_asked_for_whatever_was_awaited_before
     """One by the old config may be there already, and is not handed over."""
     world = running()
     state = replace(world.state, asked_at=world.now - 1.0)
-    news = replace(world._news(turn=False), config=config_of())
-    state, commands = step(state, news, world.now)
+    inputs = replace(world._inputs(turn=False), config=config_of())
+    state, commands = step(state, inputs, world.now)
     assert c.RequestDiscovery() in commands
     assert state.asked_at == world.now
 
@@ -371,12 +371,15 @@ def test_a_snapshot_that_is_awaited_and_comes_to_nothing_is_asked_for_again() ->
     world.lanes["union"].active = False
     world.until(lambda: world.state.asked_at is not None)
     given(world, c.RequestDiscovery)
-    asked_at, news = world.state.asked_at, replace(world._news(turn=False), discovery_failed=True)
-    state, commands = step(world.state, news, world.now + 1.0)
+    asked_at, inputs = (
+        world.state.asked_at,
+        replace(world._inputs(turn=False), discovery_failed=True),
+    )
+    state, commands = step(world.state, inputs, world.now + 1.0)
     assert commands == (c.RequestDiscovery(),)
     assert state.asked_at == world.now + 1.0 != asked_at
     # Who awaits none asks for none.
-    assert step(replace(state, asked_at=None), news, world.now)[1] == ()
+    assert step(replace(state, asked_at=None), inputs, world.now)[1] == ()
 
 
 def test_what_waits_for_its_hub_topic_is_found_once_for_all_partitions(

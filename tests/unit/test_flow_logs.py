@@ -20,23 +20,23 @@ class Scene:
 
     def __init__(self) -> None:
         self.world: World = running()
-        self.news = self.world._news(turn=True)
+        self.inputs = self.world._inputs(turn=True)
         self.now = self.world.now + 1.0
         self.told: list[str] = []
 
     def probe(self, alias: str, **told: Any) -> None:
-        seen = self.news.seen[alias]
+        seen = self.inputs.seen[alias]
         changed = replace(seen, **{"asked_at": self.now, **told})
-        self.news = replace(self.news, seen={**self.news.seen, alias: changed})
+        self.inputs = replace(self.inputs, seen={**self.inputs.seen, alias: changed})
 
     def reads(self, states: dict[SourcePartition, str]) -> None:
-        lane = replace(self.news.lanes["union"], states=states)
-        self.news = replace(self.news, lanes={"union": lane})
+        lane = replace(self.inputs.lanes["union"], states=states)
+        self.inputs = replace(self.inputs, lanes={"union": lane})
 
     def act(self) -> set[SourcePartition]:
         """One turn later: what is suspect."""
         self.now += 0.25
-        ctx = StepContext(self.world.state, self.news, self.now)
+        ctx = StepContext(self.world.state, self.inputs, self.now)
         notice_logs(ctx)
         self.world.state = ctx.state
         self.asked = any(type(it).__name__ == "RequestDiscovery" for it in ctx.commands)
@@ -72,7 +72,7 @@ def test_a_log_that_was_cut_is_suspect_when_it_was_asked_after_its_reader_stood(
     for log in world.logs.values():
         log.end += 5
     world.until(lambda: not world.missing())
-    scene.news, scene.now = world._news(turn=True), world.now
+    scene.inputs, scene.now = world._inputs(turn=True), world.now
     short = {sp: 2 if sp == EU0 else 90 for sp in EU}
     asked_before = scene.now
     assert scene.act() == set()
@@ -91,8 +91,8 @@ def test_from_where_a_log_is_another_one_is_kept_as_its_reader_tells_it(scene: S
     scene.reads({EU1: ReaderState.OUT_OF_RANGE})
     assert scene.act() == {EU1}
     assert scene.world.state.at(EU1).cut is None
-    lane = replace(scene.news.lanes["union"], cuts={EU1: 7})
-    scene.news = replace(scene.news, lanes={"union": lane})
+    lane = replace(scene.inputs.lanes["union"], cuts={EU1: 7})
+    scene.inputs = replace(scene.inputs, lanes={"union": lane})
     assert scene.act() == {EU1}
     assert scene.world.state.at(EU1).cut == 7
     assert len(scene.told) == 1
@@ -108,5 +108,5 @@ def test_a_topic_that_is_gone_is_news_once(scene: Scene) -> None:
 
 
 def test_a_lane_of_which_nothing_is_known_tells_nothing(scene: Scene) -> None:
-    scene.news = replace(scene.news, lanes={"union": LaneSeen(True)}, seen={"eu": Seen()})
+    scene.inputs = replace(scene.inputs, lanes={"union": LaneSeen(True)}, seen={"eu": Seen()})
     assert scene.act() == set()

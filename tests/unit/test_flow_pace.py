@@ -9,7 +9,7 @@ from aggregator.config.schema import Config
 from aggregator.model.values import Positions, SourcePartition, SourceState
 from aggregator.plan.lanes.rate_limits import Limit, Pace
 from aggregator.plan.lifecycle.commands import Emit, SetPace
-from aggregator.plan.lifecycle.inputs import Measured, News
+from aggregator.plan.lifecycle.inputs import Measured, StepInputs
 from aggregator.plan.lifecycle.read_rates import follow_pace, pace_starting
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import Partition, SourceLife, State
@@ -64,7 +64,7 @@ class Scene:
             lives = {**self.state.sources, alias: SourceLife(state, at)}
             self.state = replace(self.state, sources=lives)
         measured = Measured(ends={EU: 0, US: 0}, lags=lags)
-        return StepContext(self.state, News(self.config, at, measured=measured), 0.0)
+        return StepContext(self.state, StepInputs(self.config, at, measured=measured), 0.0)
 
     def _take(self, ctx: StepContext) -> bool:
         self.state = ctx.state

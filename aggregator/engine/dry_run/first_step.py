@@ -18,7 +18,7 @@ from aggregator.plan.lifecycle.commands import (
     Start,
     Started,
 )
-from aggregator.plan.lifecycle.inputs import FoundGaps, HubLogs, Known, News, Ready
+from aggregator.plan.lifecycle.inputs import FoundGaps, HubLogs, Known, Ready, StepInputs
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import State
 from aggregator.plan.lifecycle.step import step
@@ -58,16 +58,16 @@ def preview(
     topics; `topics` are those that the sources had before. Whatever is committed is taken as done.
     """
     state, now = State(config, topics=topics or TopicsSeen()), snapshot.began + 1.0
-    news = News(config, at, known, paused=paused, snapshot=snapshot, parts=parts or {})
+    inputs = StepInputs(config, at, known, paused=paused, snapshot=snapshot, parts=parts or {})
     given: list[Command] = []
     for _ in range(STEPS):
-        state, commands = step(state, news, now)
+        state, commands = step(state, inputs, now)
         given += commands
         if state.begun or state.recovering or not commands:
             break
         outcomes = tuple(Outcome(it, _result(it, gaps, ask_hub)) for it in commands)
         known = _moved(known, snapshot, commands)
-        news = replace(news, known=known, snapshot=None, outcomes=outcomes, turn=False)
+        inputs = replace(inputs, known=known, snapshot=None, outcomes=outcomes, turn=False)
     stages = (Stage.OUT, Stage.HELD, Stage.QUARANTINED)
     waiting = {sp: state.at(sp).why for sp in sorted(state.of(*stages)) if state.at(sp).why}
     return Preview(tuple(it for it in given if _is_shown(it)), waiting)

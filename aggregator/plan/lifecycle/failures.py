@@ -9,7 +9,7 @@ from dataclasses import replace
 from aggregator.model.errors import AggregatorError
 from aggregator.model.values import SourcePartition
 from aggregator.plan.lifecycle.commands import Abort, Recovered
-from aggregator.plan.lifecycle.stage import Stage, Way
+from aggregator.plan.lifecycle.stage import Stage, Trigger
 from aggregator.plan.lifecycle.state import Failures, LaneLife, LaneOver
 from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.topics.refused_records import is_of_the_hub, is_refusal, without_stuck
@@ -51,7 +51,7 @@ def fail_lane(ctx: StepContext, name: str, life: LaneLife, reason: str) -> None:
     stage = Stage.DONE if given_up else Stage.LOST if life.key else Stage.RESTING
     changes = {"lane": "", "key": life.key, "until": ctx.now + delay, "left_at": ctx.now}
     for sp in life.lane.partitions:
-        ctx.go(Way.FAILED, sp, stage, why=reason, **changes)
+        ctx.transition(Trigger.FAILED, sp, stage, why=reason, **changes)
     for sp in stuck:
         ctx.keep(sp, replace(ctx.at(sp), stuck=True))
     restarts = life.restarts + 1
@@ -72,7 +72,7 @@ def fail_recovery(ctx: StepContext, partitions: Iterable[SourcePartition], reaso
     """Schedule another recovery of these partitions."""
     delay, _ = _count(ctx, RECOVERY)
     for sp in partitions:
-        ctx.go(Way.NOT_RECOVERED, sp, Stage.RESTING, until=ctx.now + delay, why=reason)
+        ctx.transition(Trigger.NOT_RECOVERED, sp, Stage.RESTING, until=ctx.now + delay, why=reason)
     ctx.emit("recovery_failed", reason)
     ctx.dirty = True
 
@@ -92,7 +92,7 @@ def put_back(ctx: StepContext, silent: Mapping[SourcePartition, str]) -> None:
             f"{next(iter(own.values()))}"
         )
         for sp in own:
-            ctx.go(Way.NOT_RECOVERED, sp, stage, until=ctx.now + delay, why=why)
+            ctx.transition(Trigger.NOT_RECOVERED, sp, stage, until=ctx.now + delay, why=why)
         ctx.emit("recovery_failed", f"{alias}: {len(own)} partitions: {why}")
         ctx.dirty = True
 
@@ -110,7 +110,7 @@ def wait_for_hub(ctx: StepContext, found: Recovered) -> None:
         why = f"it waits for hub topic {topic}: {found.waits[topic]}"
         until = ctx.now + min(delay, HUB_DELAY_SECONDS)
         for sp in sorted(own):
-            ctx.go(Way.NOT_RECOVERED, sp, stage, until=until, why=why)
+            ctx.transition(Trigger.NOT_RECOVERED, sp, stage, until=until, why=why)
         if count == 1 or given_up:
             words = f"hub topic {topic}: {found.waits[topic]} {len(own)} partitions wait for it"
             ctx.emit("recovery_waits", words, {"hub_topic": topic, "partitions": len(own)})
@@ -177,13 +177,15 @@ def notice_rests(ctx: StepContext) -> None:
     resting = ctx.state.of(Stage.LOST, Stage.RESTING)
     ask = False
     for sp in sorted(resting):
-        if ctx.at(sp).stage is Stage.LOST and ctx.at(sp).key not in ctx.news.open:
+        if ctx.at(sp).stage is Stage.LOST and ctx.at(sp).key not in ctx.inputs.open:
             # They may have kept reading until now.
-            ctx.go(Way.GONE, sp, Stage.RESTING, key="", left_at=ctx.now, why=ctx.at(sp).why)
+            ctx.transition(
+                Trigger.GONE, sp, Stage.RESTING, key="", left_at=ctx.now, why=ctx.at(sp).why
+            )
         partition = ctx.at(sp)
         if partition.stage is Stage.RESTING and partition.until <= ctx.now:
             if snapshot is not None and snapshot.began > max(partition.until, partition.left_at):
-                ctx.go(Way.DUE, sp, Stage.HELD, stopped="")
+                ctx.transition(Trigger.DUE, sp, Stage.HELD, stopped="")
                 ctx.dirty = True
             else:
                 ask = True
@@ -217,6 +219,6 @@ def _is_explained(ctx: StepContext, partitions: Collection[SourcePartition], rea
 
 
 def _check_abort(ctx: StepContext, what: str, reason: str) -> None:
-    if ctx.news.config.supervision.failure == "abort":
+    if ctx.inputs.config.supervision.failure == "abort":
         words = f"{what}, and supervision.failure is abort: {reason}"
         ctx.command(Abort(AggregatorError(words)))

@@ -18,14 +18,14 @@ CATCHING_UP_ABOVE = 10_000
 def add_new_sources(ctx: StepContext, snapshot: ClusterSnapshot) -> None:
     """Add sources that are new in a snapshot: they run, except those that gave no answer."""
     found = dict(ctx.state.sources)
-    for alias in ctx.news.config.sources:
+    for alias in ctx.inputs.config.sources:
         if alias not in found:
             state, reason = SourceState.RUNNING, ""
-            if alias in ctx.news.paused:
-                state, reason = SourceState.PAUSED, ctx.news.paused[alias]
+            if alias in ctx.inputs.paused:
+                state, reason = SourceState.PAUSED, ctx.inputs.paused[alias]
             elif alias in snapshot.unreachable:
                 state, reason = SourceState.UNREACHABLE, snapshot.unreachable[alias]
-            found[alias] = SourceLife(state, ctx.news.at, reason)
+            found[alias] = SourceLife(state, ctx.inputs.at, reason)
         if alias in snapshot.plan.sources:
             found[alias] = replace(found[alias], cluster_id=snapshot.plan.sources[alias].cluster_id)
     ctx.update(sources=found)
@@ -33,7 +33,7 @@ def add_new_sources(ctx: StepContext, snapshot: ClusterSnapshot) -> None:
 
 def follow_sources(ctx: StepContext) -> None:
     """Update each source's state from the measurements, and emit what has changed."""
-    measured, before = ctx.news.measured, ctx.state.sources
+    measured, before = ctx.inputs.measured, ctx.state.sources
     if measured is None:
         return
     for sp, reason in sorted(measured.stuck.items()):
@@ -42,7 +42,7 @@ def follow_sources(ctx: StepContext) -> None:
     ctx.update(stuck=frozenset(measured.stuck))
     failed, errors = _failed(ctx), _errors(ctx)
     after = {}
-    for alias in ctx.news.config.sources:
+    for alias in ctx.inputs.config.sources:
         if alias not in before:
             continue
         state, reason = _health(ctx, measured, alias, failed, errors)
@@ -50,7 +50,7 @@ def follow_sources(ctx: StepContext) -> None:
         if state != life.state:
             words = f"source {alias} is {state}" + (f": {reason}" if reason else "")
             ctx.emit("source_state", words, {"source": alias, "state": str(state)})
-            life = replace(life, state=state, since=ctx.news.at, reason=reason)
+            life = replace(life, state=state, since=ctx.inputs.at, reason=reason)
         elif reason != life.reason:
             life = replace(life, reason=reason)
         after[alias] = life
@@ -66,8 +66,8 @@ def _health(
     errors: Mapping[str, str],
 ) -> tuple[SourceState, str]:
     life = ctx.state.sources[alias]
-    if alias in ctx.news.paused:
-        return SourceState.PAUSED, ctx.news.paused[alias]
+    if alias in ctx.inputs.paused:
+        return SourceState.PAUSED, ctx.inputs.paused[alias]
     if alias in measured.silent:
         return SourceState.UNREACHABLE, measured.silent[alias]
     if life.state is SourceState.UNREACHABLE and alias not in measured.answered:
@@ -101,6 +101,6 @@ def _errors(ctx: StepContext) -> dict[str, str]:
     """Sources that give no records, as reported by readers of running lanes: alias -> why."""
     found: dict[str, str] = {}
     for name, life in ctx.state.lanes.items():
-        if life.key and life.ends_by is None and name in ctx.news.lanes:
-            found |= ctx.news.lanes[name].errors
+        if life.key and life.ends_by is None and name in ctx.inputs.lanes:
+            found |= ctx.inputs.lanes[name].errors
     return found

@@ -120,7 +120,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class StepInputs:
     """Everything that a step may use. `turn` is False for a step that directly follows commands.
 
     `paused` and `leaving` are sources (alias -> why) that must not run, `parts` topics and

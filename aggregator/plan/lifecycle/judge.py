@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from aggregator.model.values import Part, Positions, SourcePartition
 from aggregator.plan.lifecycle.commands import Hole, Move, RecordGaps
-from aggregator.plan.lifecycle.stage import STANDING, Stage, Way
+from aggregator.plan.lifecycle.stage import STANDING, Stage, Trigger
 from aggregator.plan.lifecycle.state import Partition
 from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.positions.gaps import OF_IDENTITY, GapPlan, GapRecord, GapSight, plan_gaps
@@ -45,7 +45,7 @@ class Judgement:
 
 def judge(ctx: StepContext, snapshot: ClusterSnapshot) -> Judgement:
     """Set the stage of each partition in no lane, and decide about gaps."""
-    state, config, known = ctx.state, ctx.news.config, ctx.news.known
+    state, config, known = ctx.state, ctx.inputs.config, ctx.inputs.known
     selected = {sp for route in snapshot.plan.routes for sp in route.source_partitions()}
     in_lanes = state.in_lanes
     renewed = renewed_of(ctx, snapshot)
@@ -72,7 +72,7 @@ def judge(ctx: StepContext, snapshot: ClusterSnapshot) -> Judgement:
         {alias: source.on_gap for alias, source in config.sources.items()},
         selected,
         in_lanes | busy | later,
-        ctx.news.at,
+        ctx.inputs.at,
         known.epoch,
         unclean & selected,
     )
@@ -104,7 +104,7 @@ def judge(ctx: StepContext, snapshot: ClusterSnapshot) -> Judgement:
 
 def _starts(ctx: StepContext, snapshot: ClusterSnapshot, remembered: Remembered) -> StartPlan:
     """Where each partition starts, or why it does not."""
-    config = ctx.news.config
+    config = ctx.inputs.config
     return plan_positions(
         snapshot.plan.routes,
         remembered,
@@ -124,7 +124,7 @@ def renewed_of(
     """The hub topics of partitions that were created again since the commit of each."""
     if ctx.state.fresh:
         return {}
-    own, now = ctx.news.known.own_ids, snapshot.plan.hub_ids
+    own, now = ctx.inputs.known.own_ids, snapshot.plan.hub_ids
     # The partitions of a commit share its ids; as a rule none is another one.
     if not any(renewed_ids(it, now) for it in {id(it): it for it in own.values()}.values()):
         return {}
@@ -133,7 +133,7 @@ def renewed_of(
 
 def _doubtful(ctx: StepContext, snapshot: ClusterSnapshot, positions: Positions) -> Positions:
     """Those without a commit, of a source that is in doubt; not where nothing is left to copy."""
-    known, logs = ctx.news.known, snapshot.observed.offsets
+    known, logs = ctx.inputs.known, snapshot.observed.offsets
     return Positions(
         {
             sp: at
@@ -179,10 +179,10 @@ def _settle(ctx: StepContext, start: StartPlan, sight: GapSight) -> GapPlan:
 def emit_gaps(ctx: StepContext, records: Collection[GapRecord]) -> None:
     """Emit an event for each gap, once when found and once when decided."""
     for record in records:
-        news = (record.id, str(record.decision), record.resolved)
-        if news in ctx.state.reported:
+        inputs = (record.id, str(record.decision), record.resolved)
+        if inputs in ctx.state.reported:
             continue
-        ctx.update(reported=ctx.state.reported | {news})
+        ctx.update(reported=ctx.state.reported | {inputs})
         gap, alias = record.gap, record.gap.partition.cluster
         if not record.resolved:
             goes_on = (
@@ -239,7 +239,7 @@ class _Stages:
         else:
             # A partition that may start no longer depends on what its last reader reported.
             reset = {"cut": None, "damaged": False} if stage is Stage.READY else {}
-            ctx.go(Way.JUDGED, sp, stage, why=why, **reset)
+            ctx.transition(Trigger.JUDGED, sp, stage, why=why, **reset)
 
     def _of(self, sp: SourcePartition, partition: Partition) -> tuple[Stage, str]:
         gaps = self.gaps
@@ -247,7 +247,7 @@ class _Stages:
             return Stage.QUARANTINED, gaps.quarantined[sp]
         # With another log it is not known yet what the hub holds of the old one.
         unclean = sp in self.unclean and (sp in gaps.positions or sp in self.other)
-        end = self.ctx.news.backfilled.get(sp, 0)
+        end = self.ctx.inputs.backfilled.get(sp, 0)
         # Before anything runs the hub is read in any case: what is paused is searched for as well.
         looked_for = unclean and not self.ctx.state.begun and sp not in gaps.moves
         if sp in self.out and not looked_for:
@@ -280,13 +280,13 @@ def _hole(
     It no longer applies to a partition that was moved since, by a gap or by hand. If the log has
     been cut off meanwhile, another recovery has to find what is lost.
     """
-    hole, known = partition.hole, ctx.news.known.remembered
+    hole, known = partition.hole, ctx.inputs.known.remembered
     if hole is None:
         return None
     at, log = known.positions.get(sp), snapshot.observed.offsets.get(sp)
     if (hole.position, hole.snapshot) != (at, known.snapshots.get(sp)):
         return None
-    if hole.position < ctx.news.backfilled.get(sp, 0):
+    if hole.position < ctx.inputs.backfilled.get(sp, 0):
         # The hub may hold more by now than the recovery found.
         return None
     same = is_same_log(sp, known, snapshot.observed)
@@ -295,9 +295,9 @@ def _hole(
 
 def _out_of(ctx: StepContext, sp: SourcePartition) -> str | None:
     """Why a partition must not run, None when it may."""
-    if sp.cluster in ctx.news.leaving:
+    if sp.cluster in ctx.inputs.leaving:
         return "its lanes must end"
-    return ctx.news.paused.get(sp.cluster) or paused_part(sp, ctx.news.parts)
+    return ctx.inputs.paused.get(sp.cluster) or paused_part(sp, ctx.inputs.parts)
 
 
 def paused_part(sp: SourcePartition, parts: Mapping[Part, str]) -> str | None:

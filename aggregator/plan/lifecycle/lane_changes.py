@@ -19,7 +19,7 @@ from aggregator.plan.lifecycle.inputs import HubLogs
 from aggregator.plan.lifecycle.judge import Judgement, judge, paused_part, renewed_of
 from aggregator.plan.lifecycle.read_rates import pace_starting
 from aggregator.plan.lifecycle.reports import end_lane
-from aggregator.plan.lifecycle.stage import Stage, Way
+from aggregator.plan.lifecycle.stage import Stage, Trigger
 from aggregator.plan.lifecycle.state import LaneLife
 from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.positions.doubt import Believed, plan_doubt
@@ -46,7 +46,7 @@ def decide(ctx: StepContext, snapshot: ClusterSnapshot) -> None:
 
 def _remember(ctx: StepContext) -> None:
     """Store which topics exist, so that the next start knows which came while nothing ran."""
-    known = {(sp.cluster, sp.topic) for sp in ctx.news.known.positions}
+    known = {(sp.cluster, sp.topic) for sp in ctx.inputs.known.positions}
     if (new := ctx.state.topics.beyond(ctx.state.kept, known)).topics:
         ctx.command(Remember(new))
 
@@ -58,7 +58,7 @@ def _doubt(ctx: StepContext, snapshot: ClusterSnapshot) -> bool:
     trusted is committed as such, in one go: it waits for its source, or for another start, and is
     recovered as after a crash. Returns whether nothing has to be done about it.
     """
-    known, plan = ctx.news.known, snapshot.plan
+    known, plan = ctx.inputs.known, snapshot.plan
     if ctx.state.fresh:
         ctx.update(doubted=True)
         if known.doubts:
@@ -68,7 +68,7 @@ def _doubt(ctx: StepContext, snapshot: ClusterSnapshot) -> bool:
     clean = known.positions.keys() - known.unclean - renewed.keys()
     routed = {sp for route in plan.routes for sp in route.source_partitions()}
     absent = {sp for sp in routed - known.positions.keys() if sp.cluster not in known.doubts}
-    away = ctx.news.config.sources.keys() - plan.sources.keys() - known.doubts.keys()
+    away = ctx.inputs.config.sources.keys() - plan.sources.keys() - known.doubts.keys()
     # A topic that this start has created is empty, and may have no leader yet.
     topics = hub_topics_of(plan.routes, routed) | {tp.topic for tp in known.hub_ends}
     topics &= plan.hub.topics.keys()
@@ -114,7 +114,7 @@ def _settle_doubts(ctx: StepContext, snapshot: ClusterSnapshot, judgement: Judge
     A source is in doubt until each of its partitions was seen: some may be of a topic that is
     paused, or have no leader.
     """
-    doubts, known = ctx.news.known.doubts, ctx.news.known.positions
+    doubts, known = ctx.inputs.known.doubts, ctx.inputs.known.positions
     if not doubts:
         return
     of_source: dict[str, set[SourcePartition]] = {}
@@ -127,7 +127,7 @@ def _settle_doubts(ctx: StepContext, snapshot: ClusterSnapshot, judgement: Judge
         if alias in doubts and alias not in refused and partitions <= known.keys()
     )
     if judgement.doubtful or closed:
-        now, ids = snapshot.plan.hub_ids, ctx.news.known.doubt_ids
+        now, ids = snapshot.plan.hub_ids, ctx.inputs.known.doubt_ids
         own = {alias: same_topics(it, ids.get(alias, {}), now) for alias, it in doubts.items()}
         ends = {sp: own[sp.cluster] for sp in judgement.doubtful}
         ctx.command(Distrust(judgement.doubtful, ends, closed=closed))
@@ -145,7 +145,7 @@ def _recover(ctx: StepContext, snapshot: ClusterSnapshot) -> None:
     left_at = {sp: ctx.at(sp).left_at for sp in unclean if ctx.at(sp).left_at}
     ctx.command(Recover(unclean, snapshot, alone, left_at))
     for sp in unclean:
-        ctx.go(Way.RECOVERED_FROM, sp, Stage.RECOVERING)
+        ctx.transition(Trigger.RECOVERED_FROM, sp, Stage.RECOVERING)
     ctx.update(recovering=unclean, recovers_alone=alone)
 
 
@@ -159,7 +159,7 @@ def _arrange(ctx: StepContext, snapshot: ClusterSnapshot, judgement: Judgement) 
     wanted = ctx.state.of(Stage.READY) | judgement.may_read
     planned = plan_lanes(
         wanted,
-        ctx.news.config.stream.lanes,
+        ctx.inputs.config.stream.lanes,
         ctx.state.arrangement,
         ctx.state.alone,
         {sp for sp, it in ctx.state.partitions.items() if it.stuck},
@@ -190,7 +190,7 @@ def _hold(ctx: StepContext, name: str, partitions: frozenset[SourcePartition]) -
     if new := partitions - life.leaving:
         for sp in sorted(new):
             if ctx.at(sp).stage is Stage.READING:
-                ctx.go(Way.TAKEN_OUT, sp, Stage.LEAVING)
+                ctx.transition(Trigger.TAKEN_OUT, sp, Stage.LEAVING)
         ctx.lane(name, replace(life, leaving=life.leaving | new))
         ctx.command(Hold(name, frozenset(new)))
 
@@ -210,7 +210,7 @@ def _start(ctx: StepContext, lane: Lane, snapshot: ClusterSnapshot, positions: P
     until = {sp: at for sp, at in ctx.state.until.items() if sp in own}
     for sp in lane.partitions:
         # A hole holds for one start: when it fails, what the hub holds is looked for again.
-        ctx.go(Way.STARTED, sp, Stage.READING, lane=lane.name, hole=None)
+        ctx.transition(Trigger.STARTED, sp, Stage.READING, lane=lane.name, hole=None)
     over = ctx.state.over.get(lane.name)
     _forget_over(ctx, lane)
     ctx.lane(lane.name, LaneLife(lane, routes, restarts=over.restarts if over else 0))
@@ -247,7 +247,7 @@ def _note_new(
     is paused by itself: the rest of its topic may be read meanwhile. And of what waits for its hub
     topic: where it begins is decided now.
     """
-    known, came, parts = ctx.news.known.positions, ctx.state.topics.came, ctx.news.parts
+    known, came, parts = ctx.inputs.known.positions, ctx.state.topics.came, ctx.inputs.parts
     new = {
         sp: at
         for sp, at in positions.items()

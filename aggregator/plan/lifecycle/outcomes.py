@@ -33,7 +33,7 @@ from aggregator.plan.lifecycle.health import add_new_sources
 from aggregator.plan.lifecycle.inputs import HubLogs, Ready
 from aggregator.plan.lifecycle.judge import emit_gaps
 from aggregator.plan.lifecycle.reports import release_partition
-from aggregator.plan.lifecycle.stage import Stage, Way
+from aggregator.plan.lifecycle.stage import Stage, Trigger
 from aggregator.plan.lifecycle.state import LaneOver
 from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.positions.recovery import hub_topics_of
@@ -113,7 +113,7 @@ def _take_snapshot(ctx: StepContext, snapshot: ClusterSnapshot, outcome: Outcome
         snapshot=snapshot,
         plan=snapshot.plan,
         refused_plan="",
-        topics=ctx.state.topics.after(snapshot, ctx.news.config),
+        topics=ctx.state.topics.after(snapshot, ctx.inputs.config),
         asked_at=asked if asked is not None and asked > snapshot.began else None,
         # Of what we wrote ourselves meanwhile the newest counts.
         gaps={**ctx.state.gaps, **found.records},
@@ -159,7 +159,7 @@ def _take_recovery(ctx: StepContext, outcome: Outcome) -> None:
     whole = [sp for sp in partitions if sp not in found.waiting]
     for sp in whole:
         if sp not in found.silent:
-            ctx.go(Way.RECOVERED, sp, Stage.HELD, hole=found.holes.get(sp))
+            ctx.transition(Trigger.RECOVERED, sp, Stage.HELD, hole=found.holes.get(sp))
     put_back(ctx, found.silent)
     forget_waits(ctx, hub_topics_of(outcome.command.snapshot.plan.routes, whole))
     wait_for_hub(ctx, found)
@@ -175,7 +175,7 @@ def _take_recovery(ctx: StepContext, outcome: Outcome) -> None:
     }
     ctx.update(
         gaps={**ctx.state.gaps, **new, **open_},
-        recovered=(ctx.news.at, found),
+        recovered=(ctx.inputs.at, found),
     )
     holed = len(found.holes)
     missing = (
@@ -206,7 +206,7 @@ def _take_start(ctx: StepContext, command: Start, outcome: Outcome) -> None:
     life = ctx.state.lanes[name]
     if outcome.dropped:
         for sp in command.lane.partitions:
-            ctx.go(Way.NOT_STARTED, sp, Stage.HELD, lane="", hole=command.holes.get(sp))
+            ctx.transition(Trigger.NOT_STARTED, sp, Stage.HELD, lane="", hole=command.holes.get(sp))
         ctx.lane(name, None)
     elif outcome.error is not None:
         fail_lane(ctx, name, life, str(outcome.error))

@@ -24,14 +24,14 @@ def pace_starting(
         alias
         for alias, backlog in backlogs.items()
         if alias not in ctx.state.behind
-        and is_held_back(ctx.news.config, alias, backlog, held=False)
+        and is_held_back(ctx.inputs.config, alias, backlog, held=False)
     }
     _hold_back(ctx, ctx.state.behind | late, backlogs)
 
 
 def follow_pace(ctx: StepContext) -> None:
     """Set the rates from the lags of running sources and the config in force."""
-    config, behind = ctx.news.config, ctx.state.behind & ctx.news.config.sources.keys()
+    config, behind = ctx.inputs.config, ctx.state.behind & ctx.inputs.config.sources.keys()
     lags, sources = _lags(ctx), ctx.state.sources
     late = {
         alias
@@ -44,7 +44,7 @@ def follow_pace(ctx: StepContext) -> None:
 
 def _lags(ctx: StepContext) -> dict[str, int]:
     """The lags of sources with a limit that run, where all their log ends are known."""
-    measured, config = ctx.news.measured, ctx.news.config
+    measured, config = ctx.inputs.measured, ctx.inputs.config
     if measured is None:
         return {}
     limited = {
@@ -62,7 +62,7 @@ def _lags(ctx: StepContext) -> dict[str, int]:
 
 def _hold_back(ctx: StepContext, behind: Collection[str], lags: Mapping[str, int]) -> None:
     before, after = ctx.state.behind, frozenset(behind)
-    config = ctx.news.config
+    config = ctx.inputs.config
     for alias in sorted(after - before):
         limit = config.sources[alias].catch_up_records_per_second
         _emit(ctx, alias, f"is {lags[alias]:,} records behind: it catches up at {limit:,} a second")

@@ -8,7 +8,7 @@ from aggregator.plan.health.suspects import ReadPosition, cut, follow_progress, 
 from aggregator.plan.lifecycle.commands import End, Finish, Release
 from aggregator.plan.lifecycle.failures import leave_stuck, may_try, stop_partition
 from aggregator.plan.lifecycle.inputs import LaneSeen
-from aggregator.plan.lifecycle.stage import Stage, Way
+from aggregator.plan.lifecycle.stage import Stage, Trigger
 from aggregator.plan.lifecycle.state import LaneLife
 from aggregator.plan.lifecycle.step_context import StepContext
 
@@ -18,7 +18,7 @@ STOPPED = (ReaderState.POISONED, ReaderState.DAMAGED)
 def notice_lanes(ctx: StepContext) -> None:
     """Finish ended or late lanes; take back released partitions; note stopped ones."""
     for name, life in sorted(ctx.state.lanes.items()):
-        seen = ctx.news.lanes.get(name)
+        seen = ctx.inputs.lanes.get(name)
         if seen is None:
             continue
         if life.ends_by is not None:
@@ -39,8 +39,8 @@ def end_lane(ctx: StepContext, name: str, *, finished: bool = False) -> None:
     life = ctx.state.lanes[name]
     for sp in life.lane.partitions:
         if ctx.at(sp).stage is Stage.READING:
-            ctx.go(Way.TAKEN_OUT, sp, Stage.LEAVING)
-    ends_by = ctx.now + ctx.news.config.supervision.stop_timeout
+            ctx.transition(Trigger.TAKEN_OUT, sp, Stage.LEAVING)
+    ends_by = ctx.now + ctx.inputs.config.supervision.stop_timeout
     ctx.lane(name, replace(life, ends_by=ends_by, finished=finished))
     ctx.command(End(name))
 
@@ -52,11 +52,11 @@ def release_partition(ctx: StepContext, sp: SourcePartition, *, finished: bool) 
         # What cannot be read is looked at before it is given up.
         again = partition.stuck or (partition.damaged and may_try(ctx, sp))
         stage = Stage.RESTING if again or not ctx.state.until_done else Stage.DONE
-        ctx.go(Way.STOPPED, sp, stage, lane="", left_at=ctx.now, why=partition.stopped)
+        ctx.transition(Trigger.STOPPED, sp, stage, lane="", left_at=ctx.now, why=partition.stopped)
     elif finished:
-        ctx.go(Way.FINISHED, sp, Stage.DONE, lane="", left_at=ctx.now)
+        ctx.transition(Trigger.FINISHED, sp, Stage.DONE, lane="", left_at=ctx.now)
     else:
-        ctx.go(Way.KEPT, sp, Stage.HELD, lane="", left_at=ctx.now)
+        ctx.transition(Trigger.KEPT, sp, Stage.HELD, lane="", left_at=ctx.now)
     ctx.dirty = True
 
 
@@ -67,7 +67,7 @@ def notice_logs(ctx: StepContext) -> None:
     created again it may keep reading. So the probes' answers are compared with what is read. A full
     discovery follows, and judges each log by where its reader has stopped.
     """
-    known, seen = ctx.news.known, ctx.news.seen
+    known, seen = ctx.inputs.known, ctx.inputs.seen
     out_of_range, cuts = _out_of_range(ctx)
     before, probed = ctx.state.probed, {alias: it.asked_at for alias, it in seen.items()}
     fresh = {alias for alias, at in probed.items() if before.get(alias) != at}
@@ -126,10 +126,10 @@ def _out_of_range(
     """What readers report: the reasons, and the offset from which a log is another one."""
     found, cuts = {}, {}
     for name, life in ctx.state.lanes.items():
-        seen = ctx.news.lanes.get(name)
+        seen = ctx.inputs.lanes.get(name)
         for sp, state in seen.states.items() if seen is not None else ():
             if state == ReaderState.OUT_OF_RANGE and sp in life.lane.partitions and seen:
-                at = ctx.news.known.positions.get(sp)
+                at = ctx.inputs.known.positions.get(sp)
                 found[sp] = f"its log does not hold {at}, where its reader is"
                 if sp in seen.cuts:
                     cuts[sp] = seen.cuts[sp]

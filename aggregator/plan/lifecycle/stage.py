@@ -38,7 +38,7 @@ STANDING = frozenset({Stage.OUT, Stage.HELD, Stage.QUARANTINED, Stage.UNCLEAN, S
 """Judged by each decision: from the latest snapshot, the checkpoint and the gaps."""
 
 
-class Way(StrEnum):
+class Trigger(StrEnum):
     """What can happen to a source partition: one row of the table of transitions."""
 
     JUDGED = "judged"
@@ -69,43 +69,45 @@ def _of(before: frozenset[Stage] | set[Stage], after: Stage, when: str) -> Trans
     return Transition(frozenset(before), frozenset({after}), when)
 
 
-TRANSITIONS: dict[Way, Transition] = {
-    Way.JUDGED: Transition(
+TRANSITIONS: dict[Trigger, Transition] = {
+    Trigger.JUDGED: Transition(
         STANDING,
         STANDING,
         "a decision compares the latest snapshot, the checkpoint and the gaps",
     ),
-    Way.RECOVERED_FROM: _of({Stage.UNCLEAN}, Stage.RECOVERING, "its last commit was not clean"),
-    Way.RECOVERED: _of(
+    Trigger.RECOVERED_FROM: _of({Stage.UNCLEAN}, Stage.RECOVERING, "its last commit was not clean"),
+    Trigger.RECOVERED: _of(
         {Stage.RECOVERING}, Stage.HELD, "what the hub holds of it is known and committed"
     ),
-    Way.NOT_RECOVERED: Transition(
+    Trigger.NOT_RECOVERED: Transition(
         frozenset({Stage.RECOVERING}),
         frozenset({Stage.RESTING, Stage.DONE}),
         "the hub or the checkpoint failed, a hub topic is not fully readable, or its source could "
         "not confirm its records",
     ),
-    Way.STARTED: _of({Stage.READY}, Stage.READING, "its lane is started"),
-    Way.NOT_STARTED: _of(
+    Trigger.STARTED: _of({Stage.READY}, Stage.READING, "its lane is started"),
+    Trigger.NOT_STARTED: _of(
         {Stage.READING}, Stage.HELD, "a command before it failed, or the run is stopping"
     ),
-    Way.TAKEN_OUT: _of(
+    Trigger.TAKEN_OUT: _of(
         {Stage.READING},
         Stage.LEAVING,
         "it is paused, no longer selected, stopped, suspect, or moves to another lane",
     ),
-    Way.KEPT: _of({Stage.LEAVING}, Stage.HELD, "nothing more is sent; its position is committed"),
-    Way.FAILED: Transition(
+    Trigger.KEPT: _of(
+        {Stage.LEAVING}, Stage.HELD, "nothing more is sent; its position is committed"
+    ),
+    Trigger.FAILED: Transition(
         IN_A_LANE,
         frozenset({Stage.LOST, Stage.RESTING, Stage.DONE}),
         "its lane could not start, ended unexpectedly, or did not end in time",
     ),
-    Way.GONE: _of({Stage.LOST}, Stage.RESTING, "no task of the failed lane is left"),
-    Way.STOPPED: Transition(
+    Trigger.GONE: _of({Stage.LOST}, Stage.RESTING, "no task of the failed lane is left"),
+    Trigger.STOPPED: Transition(
         frozenset({Stage.LEAVING}),
         frozenset({Stage.RESTING, Stage.DONE}),
         "its next record cannot be written, and its lane has stopped reading it",
     ),
-    Way.DUE: _of({Stage.RESTING}, Stage.HELD, "its retry is due, and discovery has run since"),
-    Way.FINISHED: _of({Stage.LEAVING}, Stage.DONE, "it was copied up to its end position"),
+    Trigger.DUE: _of({Stage.RESTING}, Stage.HELD, "its retry is due, and discovery has run since"),
+    Trigger.FINISHED: _of({Stage.LEAVING}, Stage.DONE, "it was copied up to its end position"),
 }

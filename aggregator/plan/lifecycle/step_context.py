@@ -7,16 +7,16 @@ from typing import Any
 from aggregator.model.events import Event
 from aggregator.model.values import SourcePartition
 from aggregator.plan.lifecycle.commands import Command, Emit, RequestDiscovery
-from aggregator.plan.lifecycle.inputs import News
-from aggregator.plan.lifecycle.stage import TRANSITIONS, Stage, Way
+from aggregator.plan.lifecycle.inputs import StepInputs
+from aggregator.plan.lifecycle.stage import TRANSITIONS, Stage, Trigger
 from aggregator.plan.lifecycle.state import LaneLife, LaneOver, Partition, State
 
 
 class StepContext:
     """What the parts of a step change. `dirty`: a decision must follow."""
 
-    def __init__(self, state: State, news: News, now: float) -> None:
-        self.news = news
+    def __init__(self, state: State, inputs: StepInputs, now: float) -> None:
+        self.inputs = inputs
         self.now = now
         self.dirty = state.undecided
         self._state = state
@@ -46,7 +46,7 @@ class StepContext:
 
     def emit(self, kind: str, message: str, fields: Mapping[str, str | int] | None = None) -> None:
         """Emit an event."""
-        self.command(Emit(Event(kind, message, fields or {}, self.news.at)))
+        self.command(Emit(Event(kind, message, fields or {}, self.inputs.at)))
 
     def request_discovery(self) -> None:
         """Request discovery; one that has begun already does not count."""
@@ -67,14 +67,16 @@ class StepContext:
 
     def keep(self, sp: SourcePartition, partition: Partition) -> None:
         """Change what is known of a partition, but not its stage."""
-        assert partition.stage is self.at(sp).stage, f"{sp} changes its stage on no way"
+        assert partition.stage is self.at(sp).stage, f"{sp} changes its stage without a transition"
         self._put(sp, partition)
 
-    def go(self, way: Way, sp: SourcePartition, stage: Stage, **changes: Any) -> None:
+    def transition(
+        self, trigger: Trigger, sp: SourcePartition, stage: Stage, **changes: Any
+    ) -> None:
         """Move a partition from its stage to another one, by an allowed transition."""
-        before, transition = self.at(sp), TRANSITIONS[way]
-        assert before.stage in transition.before, f"{sp} is {before.stage}: not {way}"
-        assert stage in transition.after, f"{sp} cannot be {stage} when {way}"
+        before, transition = self.at(sp), TRANSITIONS[trigger]
+        assert before.stage in transition.before, f"{sp} is {before.stage}: not {trigger}"
+        assert stage in transition.after, f"{sp} cannot be {stage} when {trigger}"
         self._put(sp, replace(before, stage=stage, **{"why": "", **changes}))
 
     def forget(self, sp: SourcePartition) -> None:

@@ -1,4 +1,4 @@
-"""Every way of a source partition from one stage to another, each by its name."""
+"""Every transition of a source partition from one stage to another, each by its name."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ import pytest
 from aggregator.model.values import Part
 from aggregator.plan.lifecycle import commands as c
 from aggregator.plan.lifecycle.judge import BACKFILLED
-from aggregator.plan.lifecycle.stage import TRANSITIONS, Stage, Way
+from aggregator.plan.lifecycle.stage import TRANSITIONS, Stage, Trigger
 from aggregator.plan.lifecycle.step_context import StepContext
 from aggregator.plan.positions.gaps import GapRecord, gap_id
 from aggregator.plan.positions.start import Gap, GapKind
 from support.flow_world import DAY, EU, EU0, EU1, PARTITIONS, US, World, running
 
-Ways = list[Way]
+Triggers = list[Trigger]
 
 
 @pytest.fixture
-def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
-    """The ways that EU0 takes from now on, without judgements that change nothing."""
-    taken: Ways = []
-    go = StepContext.go
+def triggers(monkeypatch: pytest.MonkeyPatch) -> Triggers:
+    """The transitions of EU0 from now on, without judgements that change nothing."""
+    taken: Triggers = []
+    transition = StepContext.transition
 
-    def recorded(self: StepContext, way: Way, sp: Any, stage: Stage, **changes: Any) -> None:
-        if sp == EU0 and (way is not Way.JUDGED or self.at(sp).stage is not stage):
-            taken.append(way)
-        go(self, way, sp, stage, **changes)
+    def recorded(
+        self: StepContext, trigger: Trigger, sp: Any, stage: Stage, **changes: Any
+    ) -> None:
+        if sp == EU0 and (trigger is not Trigger.JUDGED or self.at(sp).stage is not stage):
+            taken.append(trigger)
+        transition(self, trigger, sp, stage, **changes)
 
-    monkeypatch.setattr(StepContext, "go", recorded)
+    monkeypatch.setattr(StepContext, "transition", recorded)
     return taken
 
 
-def test_every_way_has_a_test_by_its_name() -> None:
+def test_every_trigger_has_a_test_by_its_name() -> None:
     tests = " ".join(name for name in vars(sys.modules[__name__]) if name.startswith("test_"))
-    missing = [way for way in Way if re.sub(r"\W", "_", way) not in tests]
+    missing = [trigger for trigger in Trigger if re.sub(r"\W", "_", trigger) not in tests]
     assert not missing
-    assert TRANSITIONS.keys() == set(Way)
+    assert TRANSITIONS.keys() == set(Trigger)
 
 
 def test_every_stage_can_be_left_and_reached_but_the_last() -> None:
@@ -52,38 +54,38 @@ def test_every_stage_can_be_left_and_reached_but_the_last() -> None:
     assert after == {*Stage}
 
 
-def test_a_way_that_there_is_not_is_refused() -> None:
+def test_a_transition_that_there_is_not_is_refused() -> None:
     world = running()
-    ctx = StepContext(world.state, world._news(turn=True), world.now)
+    ctx = StepContext(world.state, world._inputs(turn=True), world.now)
     with pytest.raises(AssertionError, match="reading: not recovered"):
-        ctx.go(Way.RECOVERED, EU0, Stage.HELD)
+        ctx.transition(Trigger.RECOVERED, EU0, Stage.HELD)
     with pytest.raises(AssertionError, match="cannot be done"):
-        ctx.go(Way.TAKEN_OUT, EU0, Stage.DONE)
+        ctx.transition(Trigger.TAKEN_OUT, EU0, Stage.DONE)
 
 
-def test_judged_and_started(ways: Ways) -> None:
+def test_judged_and_started(triggers: Triggers) -> None:
     running()
-    assert ways == [Way.JUDGED, Way.STARTED]
+    assert triggers == [Trigger.JUDGED, Trigger.STARTED]
 
 
-def test_taken_out_and_given_up_when_its_source_is_paused(ways: Ways) -> None:
+def test_taken_out_and_given_up_when_its_source_is_paused(triggers: Triggers) -> None:
     world = running()
-    ways.clear()
+    triggers.clear()
     world.paused = {"eu"}
     world.until_all(Stage.OUT, *EU)
-    assert ways == [Way.TAKEN_OUT, Way.KEPT, Way.JUDGED]
+    assert triggers == [Trigger.TAKEN_OUT, Trigger.KEPT, Trigger.JUDGED]
     assert world.state.at(EU0).why == "paused; aggregator resume eu"
     assert world.state.of(Stage.READING) == set(US)
     world.paused = set()
     world.until_all(Stage.READING)
-    assert ways[3:] == [Way.JUDGED, Way.STARTED]
+    assert triggers[3:] == [Trigger.JUDGED, Trigger.STARTED]
 
 
 def test_a_stuck_partition_is_recovered_and_read_beside_its_lane_which_never_ends(
-    ways: Ways,
+    triggers: Triggers,
 ) -> None:
     world = running()
-    ways.clear()
+    triggers.clear()
     tasks = world.lanes["union"]
     world.logs[EU0].end += 3
     world.stick(tasks, EU0)
@@ -97,9 +99,9 @@ def test_a_stuck_partition_is_recovered_and_read_beside_its_lane_which_never_end
         f"lane union continues without {EU0}, next try in 2 s: stuck"
     ]
     world.until_all(Stage.READING)
-    assert ways == [
-        *(Way.TAKEN_OUT, Way.STOPPED, Way.DUE, Way.JUDGED, Way.RECOVERED_FROM),
-        *(Way.RECOVERED, Way.JUDGED, Way.STARTED),
+    assert triggers == [
+        *(Trigger.TAKEN_OUT, Trigger.STOPPED, Trigger.DUE, Trigger.JUDGED, Trigger.RECOVERED_FROM),
+        *(Trigger.RECOVERED, Trigger.JUDGED, Trigger.STARTED),
     ]
     assert world.lanes["union"] is tasks
     assert world.state.at(EU0).lane == "eu"
@@ -110,21 +112,23 @@ def test_a_stuck_partition_is_recovered_and_read_beside_its_lane_which_never_end
     assert (world.lanes["union"], world.state.at(EU1).lane) == (tasks, "eu")
 
 
-def test_what_a_backfill_may_still_write_is_recovered_when_that_has_ended(ways: Ways) -> None:
+def test_what_a_backfill_may_still_write_is_recovered_when_that_has_ended(
+    triggers: Triggers,
+) -> None:
     """Or the recovery misses what is written behind its look, and it comes twice."""
     world = running()
-    ways.clear()
+    triggers.clear()
     world.backfilled = {EU0: 1}
     world.stick(world.lanes["union"], EU0)
     world.until(lambda: world.state.at(EU0).why == BACKFILLED)
     for _ in range(20):
         world.turn()
     assert (world.state.at(EU0).stage, world.state.at(EU0).why) == (Stage.HELD, BACKFILLED)
-    assert Way.RECOVERED_FROM not in ways
+    assert Trigger.RECOVERED_FROM not in triggers
     assert world.state.at(EU1).stage is Stage.READING
     world.backfilled = {}
     world.until_all(Stage.READING)
-    assert ways[-3:] == [Way.RECOVERED, Way.JUDGED, Way.STARTED]
+    assert triggers[-3:] == [Trigger.RECOVERED, Trigger.JUDGED, Trigger.STARTED]
 
 
 @pytest.mark.parametrize(("behind", "stage"), [(0, Stage.READING), (1, Stage.HELD)])
@@ -155,17 +159,17 @@ def test_a_run_with_an_end_is_not_over_while_a_backfill_writes() -> None:
 
 
 def test_a_lane_that_ends_for_a_hub_partition_starts_without_what_that_refuses(
-    ways: Ways,
+    triggers: Triggers,
 ) -> None:
     """On executors, and with dedup, no task may give a partition up while it runs."""
     world = running()
     world.ends_whole = True
-    ways.clear()
+    triggers.clear()
     world.stick(world.lanes["union"], EU0)
     world.until_all(Stage.READING)
-    assert ways == [
-        *(Way.FAILED, Way.GONE, Way.DUE, Way.JUDGED, Way.RECOVERED_FROM),
-        *(Way.RECOVERED, Way.JUDGED, Way.STARTED),
+    assert triggers == [
+        *(Trigger.FAILED, Trigger.GONE, Trigger.DUE, Trigger.JUDGED, Trigger.RECOVERED_FROM),
+        *(Trigger.RECOVERED, Trigger.JUDGED, Trigger.STARTED),
     ]
     why = "hub partition orders-0 has not taken the same records for 120 s, though the hub answers"
     kind = "aggregator.connector.HubWriter$Stuck"
@@ -192,52 +196,52 @@ def test_a_lane_that_ends_for_a_hub_partition_starts_without_what_that_refuses(
     }
 
 
-def test_a_partition_is_taken_out_by_itself_and_its_lane_goes_on(ways: Ways) -> None:
+def test_a_partition_is_taken_out_by_itself_and_its_lane_goes_on(triggers: Triggers) -> None:
     world = running()
-    ways.clear()
+    triggers.clear()
     world.parts = {Part("eu", "orders", 0)}
     world.until_all(Stage.OUT, EU0)
-    assert ways == [Way.TAKEN_OUT, Way.KEPT, Way.JUDGED]
+    assert triggers == [Trigger.TAKEN_OUT, Trigger.KEPT, Trigger.JUDGED]
     assert world.state.at(EU0).why == "it is paused"
     assert world.state.of(Stage.READING) == {EU1, *US}
     assert world.lanes.keys() == {"union"}
     world.parts = set()
     world.until_all(Stage.READING)
-    assert ways[3:] == [Way.JUDGED, Way.STARTED]
+    assert triggers[3:] == [Trigger.JUDGED, Trigger.STARTED]
     # Beside the union, which went on.
     assert world.generation == 2
 
 
-def test_a_topic_is_taken_out_with_all_its_partitions(ways: Ways) -> None:
+def test_a_topic_is_taken_out_with_all_its_partitions(triggers: Triggers) -> None:
     world = running()
     world.parts = {Part("eu", "orders")}
     world.until_all(Stage.OUT, *EU)
     assert world.state.of(Stage.READING) == set(US)
     world.parts = set()
     world.until_all(Stage.READING)
-    assert Way.FAILED not in ways
+    assert Trigger.FAILED not in triggers
 
 
-def test_lane_failed_tasks_gone_due_recovery_begins_recovered(ways: Ways) -> None:
+def test_lane_failed_tasks_gone_due_recovery_begins_recovered(triggers: Triggers) -> None:
     world = running()
-    ways.clear()
+    triggers.clear()
     world.lanes["union"].active = False
     world.until_all(Stage.LOST)
     assert world.told("lane_failed") == ["lane union failed, next try in 2 s: it broke"]
     world.until_all(Stage.READING)
-    assert ways == [
-        *(Way.FAILED, Way.GONE, Way.DUE, Way.JUDGED, Way.RECOVERED_FROM),
-        *(Way.RECOVERED, Way.JUDGED, Way.STARTED),
+    assert triggers == [
+        *(Trigger.FAILED, Trigger.GONE, Trigger.DUE, Trigger.JUDGED, Trigger.RECOVERED_FROM),
+        *(Trigger.RECOVERED, Trigger.JUDGED, Trigger.STARTED),
     ]
     # Alone, only the culprit fails again.
     assert set(world.lanes) == {"eu", "us"}
 
 
 def test_recovery_failed_of_a_source_that_does_not_tell_and_the_others_go_on(
-    ways: Ways, monkeypatch: pytest.MonkeyPatch
+    triggers: Triggers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = running()
-    ways.clear()
+    triggers.clear()
     world.lanes["union"].active = False
     recovered: Callable[[c.Recover], c.Outcome] = world._recovered
     silent = [dict.fromkeys(EU, "no answer")]
@@ -255,15 +259,15 @@ def test_recovery_failed_of_a_source_that_does_not_tell_and_the_others_go_on(
     (words,) = world.told("recovery_failed")
     assert words.startswith("eu: 2 partitions: ")
     world.until_all(Stage.READING)
-    assert ways.count(Way.NOT_RECOVERED) == 1
-    assert ways[-3:] == [Way.RECOVERED, Way.JUDGED, Way.STARTED]
+    assert triggers.count(Trigger.NOT_RECOVERED) == 1
+    assert triggers[-3:] == [Trigger.RECOVERED, Trigger.JUDGED, Trigger.STARTED]
 
 
 def test_recovered_but_what_the_hub_holds_is_of_another_log(
-    ways: Ways, monkeypatch: pytest.MonkeyPatch
+    triggers: Triggers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = running(**{"sources.eu.on_gap": "stop"})
-    ways.clear()
+    triggers.clear()
     world.lanes["union"].active = False
     recovered: Callable[[c.Recover], c.Outcome] = world._recovered
     records: list[GapRecord] = []
@@ -294,12 +298,12 @@ def test_recovered_but_what_the_hub_holds_is_of_another_log(
     world.table[records[0].id] = records[0].accepted(DAY)
     world.until_all(Stage.READING)
     assert world.table[records[0].id].resolved
-    assert ways.count(Way.RECOVERED_FROM) == 1
+    assert triggers.count(Trigger.RECOVERED_FROM) == 1
 
 
-def test_recovery_failed(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recovery_failed(triggers: Triggers, monkeypatch: pytest.MonkeyPatch) -> None:
     world = running()
-    ways.clear()
+    triggers.clear()
     world.lanes["union"].active = False
     recovered: Callable[[c.Recover], c.Outcome] = world._recovered
     failures = ["the hub is away"]
@@ -311,39 +315,46 @@ def test_recovery_failed(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(world, "_recovered", fail_once)
     world.until_all(Stage.READING)
-    assert ways[4:8] == [Way.RECOVERED_FROM, Way.NOT_RECOVERED, Way.DUE, Way.JUDGED]
+    assert triggers[4:8] == [
+        Trigger.RECOVERED_FROM,
+        Trigger.NOT_RECOVERED,
+        Trigger.DUE,
+        Trigger.JUDGED,
+    ]
     assert world.told("recovery_failed") == ["the hub is away"]
 
 
-def test_start_put_off_when_all_is_to_stop(ways: Ways) -> None:
+def test_start_put_off_when_all_is_to_stop(triggers: Triggers) -> None:
     world = World(Random(7))
     world.calm = world.stopping = True
-    world.until(lambda: Way.NOT_STARTED in ways)
-    assert ways[:3] == [Way.JUDGED, Way.STARTED, Way.NOT_STARTED]
+    world.until(lambda: Trigger.NOT_STARTED in triggers)
+    assert triggers[:3] == [Trigger.JUDGED, Trigger.STARTED, Trigger.NOT_STARTED]
     assert world.state.lanes == {}
 
 
-def test_stopped_at_a_record_that_cannot_be_written(ways: Ways) -> None:
+def test_stopped_at_a_record_that_cannot_be_written(triggers: Triggers) -> None:
     world = running()
-    ways.clear()
+    triggers.clear()
     world.poisoned = {EU0}
     world.until_all(Stage.RESTING, EU0)
-    assert ways == [Way.TAKEN_OUT, Way.STOPPED]
+    assert triggers == [Trigger.TAKEN_OUT, Trigger.STOPPED]
     assert world.told("partition_stopped") == [f"{EU0} is stopped, next try in 2 s: poisoned"]
     assert world.state.of(Stage.READING) == {EU1, *US}
     world.poisoned = set()
     world.until_all(Stage.READING)
-    assert ways[2:] == [Way.DUE, Way.JUDGED, Way.STARTED]
+    assert triggers[2:] == [Trigger.DUE, Trigger.JUDGED, Trigger.STARTED]
 
 
-def test_what_cannot_be_read_is_stopped_alone_and_quarantined_until_it_can(ways: Ways) -> None:
+def test_what_cannot_be_read_is_stopped_alone_and_quarantined_until_it_can(
+    triggers: Triggers,
+) -> None:
     world = running(**{"sources.eu.on_gap": "stop"})
     for log in world.logs.values():
         log.end += 9
     world.damaged = {EU0: 2}
-    ways.clear()
+    triggers.clear()
     world.until_all(Stage.QUARANTINED, EU0)
-    assert ways[:3] == [Way.TAKEN_OUT, Way.STOPPED, Way.DUE]
+    assert triggers[:3] == [Trigger.TAKEN_OUT, Trigger.STOPPED, Trigger.DUE]
     assert "cannot be read: bad sum" in world.state.at(EU0).why
     assert world.state.of(Stage.READING) == {EU1, *US}
     assert world.state.damaged == {EU0}
@@ -365,7 +376,7 @@ def test_a_run_that_is_to_end_says_of_what_cannot_be_read_that_it_is_a_gap() -> 
     assert world.state.at(EU0).stage is Stage.QUARANTINED
 
 
-def test_finished_when_it_was_copied_up_to_its_end(ways: Ways) -> None:
+def test_finished_when_it_was_copied_up_to_its_end(triggers: Triggers) -> None:
     world = World(Random(7), until_done=True)
     world.calm = True
     ends = {sp: log.end for sp, log in world.logs.items()}
@@ -373,7 +384,7 @@ def test_finished_when_it_was_copied_up_to_its_end(ways: Ways) -> None:
     for log in world.logs.values():
         log.end += 5
     world.until_all(Stage.DONE)
-    assert ways[-2:] == [Way.TAKEN_OUT, Way.FINISHED]
+    assert triggers[-2:] == [Trigger.TAKEN_OUT, Trigger.FINISHED]
     assert {sp: it.position for sp, it in world.entries.items()} == ends
     assert world.state.is_over
 
