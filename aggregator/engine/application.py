@@ -75,16 +75,16 @@ def run(
     control = control or Control(config)
     emit: EventSink = on_event or (lambda _: None)
     show: Callable[[View], None] = on_view or (lambda _: None)
-    wish = _Wish(until_caught_up, take_over, fresh)
+    options = _RunOptions(until_caught_up, take_over, fresh)
     if not standby:
         with naming_java():
-            return _run(control, stop, emit, show, wish)
+            return _run(control, stop, emit, show, options)
     waits = _standby(control, stop, emit, show)
     while True:
         silent = waits.wait()
         try:
             with naming_java():
-                turn = replace(wish, take_over=bool(silent), stood_by=True, silent=silent)
+                turn = replace(options, take_over=bool(silent), stood_by=True, silent=silent)
                 return _run(control, stop, emit, show, turn)
         except HeldError as error:
             # Another standby was quicker.
@@ -92,7 +92,7 @@ def run(
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _RunOptions:
     """The options of a run, as in `run`; `silent` as in `Writer.take`."""
 
     until_caught_up: bool
@@ -135,7 +135,7 @@ def _run(
     stop: threading.Event,
     emit: EventSink,
     show: Callable[[View], None],
-    wish: _Wish,
+    options: _RunOptions,
 ) -> RunResult:
     """One run, as `run` describes it, without the wait for another writer."""
     control.gate.put_off(STARTING)
@@ -143,7 +143,7 @@ def _run(
     show(view)
     with ExitStack() as stack:
         # 1 to 3: discover, plan, one writer
-        writer, prepared, driver = _taken(stack, control, stop, emit, wish)
+        writer, prepared, driver = _acquire(stack, control, stop, emit, options)
         config, plan = control.config, prepared.plan
         # 4 the session starts while the hub and the sources are asked for their offsets
         session = stack.enter_context(session_of(config, plan, driver))
@@ -169,19 +169,19 @@ def _run(
                 emit,
                 show,
                 stop,
-                until_done=wish.until_caught_up,
-                fresh=wish.fresh,
+                until_done=options.until_caught_up,
+                fresh=options.fresh,
             )
-            problems = _live(engine, threads, writer, snapshot, emit)
-            if wish.until_caught_up:
+            problems = _run_engine(engine, threads, writer, snapshot, emit)
+            if options.until_caught_up:
                 problems |= engine.failed | engine.backfills.problems
         if not problems:
             writer.release()
     view = _last_view(engine.view, threads, problems)
     missing = {it: why for it, why in snapshot.unreachable.items() if it not in control.paused}
-    code = _exit_code(engine, missing, problems, wish.until_caught_up)
+    code = _exit_code(engine, missing, problems, options.until_caught_up)
     said = [*problems.values()]
-    if wish.until_caught_up:
+    if options.until_caught_up:
         said += [f"{sp}: {reason}" for sp, reason in engine.held.items()]
         said += [f"not taken: {it}" for it in engine.not_taken]
         said += list(missing.values())
@@ -201,7 +201,7 @@ def _last_view(view: View, threads: Threads, problems: Mapping[str, str]) -> Vie
     )
 
 
-def _live(
+def _run_engine(
     engine: Engine, threads: Threads, writer: Writer, snapshot: ClusterSnapshot, emit: EventSink
 ) -> dict[str, str]:
     """Steps 5 to 7. Returns lane -> problem for lanes that did not end well."""
@@ -228,12 +228,12 @@ def _live(
     return problems
 
 
-def _taken(
+def _acquire(
     stack: ExitStack,
     control: Control,
     stop: threading.Event,
     emit: EventSink,
-    wish: _Wish,
+    options: _RunOptions,
 ) -> tuple[Writer, Prepared, Future[Driver]]:
     """Take the right to write until `stack` ends, with a plan, and a driver that starts.
 
@@ -246,14 +246,14 @@ def _taken(
         return stack.enter_context(
             Writer.take(
                 control.config,
-                take_over=wish.take_over,
+                take_over=options.take_over,
                 emit=emit,
                 stop=stop,
-                silent=wish.silent,
+                silent=options.silent,
             )
         )
 
-    if wish.stood_by:
+    if options.stood_by:
         writer = take()
         control.read_again(emit)
         # Java takes longer to start than the clusters to answer.
@@ -263,7 +263,7 @@ def _taken(
     prepared = _planned(control.config, emit)
     # Nothing is written before this.
     writer = take()
-    if control.read_again(emit, keep=("spark",)) or wish.take_over:
+    if control.read_again(emit, keep=("spark",)) or options.take_over:
         # By the plan of before, topics that the other one has copied since would be gone.
         prepared = _planned(control.config, emit)
     return writer, prepared, driver

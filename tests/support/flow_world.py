@@ -37,6 +37,7 @@ from aggregator.plan.lifecycle.inputs import (
     Ready,
     StepInputs,
 )
+from aggregator.plan.lifecycle.judge import BACKFILLED
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import State
 from aggregator.plan.lifecycle.step import step
@@ -212,6 +213,7 @@ class World:
         for tasks in [*self.lanes.values(), *self.ghosts]:
             self._send(tasks, wild=True)
         self.lanes, self.ghosts, self.met, self.named = {}, [], set(), set()
+        self.backfilled = {}
         if self.losable:
             self._treat_the_folder()
         if self.hub_losable:
@@ -353,7 +355,11 @@ class World:
         log = self.logs[sp]
         kinds = ["write", "write", "write", "die", "delete", "anew", "away", "pause", "hub"]
         more = ["backup", "leader", "other"] * self.losable + ["hub anew"] * self.hub_losable
-        match rng.choice([*kinds, "stick", *more]):
+        match rng.choice([*kinds, "stick", "backfill", *more]):
+            case "backfill" if self.backfilled:
+                self.backfilled = {}
+            case "backfill" if self.state.at(sp).stage is Stage.READING:
+                self.backfilled = {sp: self.lanes[self.state.at(sp).lane].positions[sp]}
             case "stick" if self.lanes:
                 self.stick(self.lanes[rng.choice(sorted(self.lanes))], sp)
             case "write":
@@ -420,6 +426,9 @@ class World:
         self.ghosts = [it for it in self.ghosts if self.rng.random() < 0.7]
         if not self.calm and self.rng.random() < 0.4:
             self.happen()
+        if any(self.state.at(sp).why == BACKFILLED for sp in self.backfilled) and not self.calm:
+            # It is asked to end, and does so when its lane has.
+            self.backfilled = self.backfilled if self.rng.random() < 0.7 else {}
         self._report()
         if self.asked or self.rng.random() < 0.05:
             self.asked = False
@@ -447,7 +456,7 @@ class World:
     def until_quiet(self, turns: int = 2000) -> None:
         """No more faults: everything that is to run runs, and has copied all there is."""
         self.calm, self.away, self.paused, self.parts = True, set(), set(), set()
-        self.leaderless, self.unshown = set(), set()
+        self.leaderless, self.unshown, self.backfilled = set(), set(), {}
         for _ in range(turns):
             self.accept()
             self.turn()
@@ -676,6 +685,7 @@ class World:
                 return HubLogs(logs, unshown)
             case c.Recover(partitions):
                 assert self.job is None
+                assert not self.backfilled.keys() & partitions
                 for sp in partitions:
                     self.check_free(sp)
                 self.job = (command, self.rng.randrange(8))
@@ -968,8 +978,9 @@ class World:
             assert sp not in tasks.positions, f"{sp} is in {tasks.key}"
 
     def check_start(self, sp: SourcePartition, at: int, hole: c.Hole | None) -> None:
-        """Its position is proven."""
+        """Its position is proven, and no backfill writes what it would write."""
         self.check_free(sp)
+        assert at >= self.backfilled.get(sp, 0), f"{sp} starts at {at}, within a backfill"
         entry = self.entries.get(sp)
         if entry is None:
             assert hole is None
