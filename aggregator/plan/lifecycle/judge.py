@@ -247,7 +247,7 @@ class _Stages:
             return Stage.QUARANTINED, gaps.quarantined[sp]
         # With another log it is not known yet what the hub holds of the old one.
         unclean = sp in self.unclean and (sp in gaps.positions or sp in self.other)
-        end = self.ctx.inputs.backfilled.get(sp, 0)
+        end = self.ctx.inputs.backfilled.get(sp)
         # Before anything runs the hub is read in any case: what is paused is searched for as well.
         looked_for = unclean and not self.ctx.state.begun and sp not in gaps.moves
         if sp in self.out and not looked_for:
@@ -256,7 +256,7 @@ class _Stages:
             return Stage.HELD, f"it continues at {gaps.moves[sp]} when that is committed"
         if sp in self.creating:
             return Stage.HELD, CREATING
-        if end and (unclean or gaps.positions.get(sp, end) < end):
+        if end is not None and (unclean or gaps.positions.get(sp, end) < end):
             return Stage.HELD, BACKFILLED
         if unclean:
             return Stage.UNCLEAN, ""
