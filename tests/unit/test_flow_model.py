@@ -91,7 +91,7 @@ def test_a_run_that_is_to_end_ends(seed: int) -> None:
     world = World(Random(seed), until_done=True)
     for _ in range(40):
         world.turn()
-    world.calm, world.away, world.paused = True, set(), set()
+    world.calm, world.away, world.paused, world.backfilled = True, set(), set(), {}
     world.until(lambda: world.state.begun and world.state.is_over, turns=2000)
 
 
