@@ -17,13 +17,15 @@ CODEC_SECONDS = 1.6e-9
 """CPU of a byte of a record that is decompressed and compressed again."""
 ORIGIN_BYTES = 116
 """What the five origin headers add to a record, before compression."""
-IDLE_CORES = 0.015
-PARTITION_CORES = 0.00015
+IDLE_CORES = 0.008
+PARTITION_CORES = 0.00003
 """What an instance takes that copies nothing, and more of it for each partition."""
-WAKING_CORES = 0.46
-WAKING_RATE = 380.0
+WAKING_CORES = 0.5
+WAKING_RATE = 1500.0
+WAKING_PARTITIONS = 300
 """Live records come one by one, and each wakes a reader and makes a request. That costs up to
-`WAKING_CORES`, and half of them at this rate: beyond it several records come at once."""
+`WAKING_CORES`, and half of them at this rate: beyond it several records come at once. With `WAKING_PARTITIONS` half of this rate has that
+effect, as fewer records come at once."""
 FREE_PART = 0.5
 """This part of the cores stays free: for peaks, and because latency grows when all are busy."""
 TASK_HEAP = SHARE * 2 * LEAST_FETCH
@@ -99,7 +101,8 @@ def size_of(load: Workload) -> Sizing:
 
 def live_cores(load: Workload) -> float:
     """The cores that records take as they come."""
-    waking = WAKING_CORES * load.records / (load.records + WAKING_RATE)
+    rate = load.records * (1 + load.partitions / WAKING_PARTITIONS)
+    waking = WAKING_CORES * rate / (rate + WAKING_RATE)
     idle = IDLE_CORES + PARTITION_CORES * load.partitions
     return idle + waking + load.records * record_seconds(load)
 

@@ -23,9 +23,9 @@ from bench.works import WORKS, Kind, Work
 ROOT = Path(__file__).parents[2]
 PAGES = {
     "bench-2026-11-30.md": ("copy-1k", "copy-100", "copy-json"),
-    "bench-2026-11-25.md": (
-        *("flow-1k", "flow-10k", "flow-200-partitions", "flow-10-sources", "flow-1000-partitions"),
-        *("sources-1", "sources-10", "partitions-12", "partitions-1000", "idle"),
+    "bench-2026-11-30-flow.md": (
+        *("flow-1k", "flow-10k", "flow-200-partitions", "flow-1000-partitions", "idle"),
+        *("partitions-12", "partitions-200", "partitions-1000"),
     ),
 }
 FIGURES = ("CPU seconds per million records", "CPU, % of a core")
