@@ -78,7 +78,7 @@ def _is_of(event: EventRow, recovery: RecoveryStatus | None) -> bool:
 def _gap(gap: GapStatus) -> Incident:
     offsets = f"offset {gap.from_offset}"
     if gap.to_offset is None:
-        offsets = f"offsets {gap.from_offset} to an unknown one"
+        offsets = f"offsets {gap.from_offset} to an unknown offset"
     elif gap.to_offset > gap.from_offset + 1:
         offsets = f"offsets {gap.from_offset} to {gap.to_offset - 1}"
     waits = not gap.resolved and gap.decided_at is None

@@ -6,7 +6,7 @@ decided by `aggregator.plan.positions.recovery`. Here it is read, and committed.
 
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -25,7 +25,14 @@ from aggregator.kafka.discovery.hub_logs import (
 )
 from aggregator.model.events import Event, EventSink
 from aggregator.model.failpoint import failpoint
-from aggregator.model.values import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
+from aggregator.model.values import (
+    OffsetRange,
+    Positions,
+    Route,
+    Skip,
+    SourcePartition,
+    TopicPartition,
+)
 from aggregator.plan.lifecycle.commands import Ends, Hole, Outcome, Recover, Recovered
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions.gaps import GapRecord, gap_id, is_new
@@ -42,7 +49,7 @@ from aggregator.plan.positions.hub_losses import (
     plan_unknown,
     renewed_topics,
 )
-from aggregator.plan.positions.origins import plan_foreign
+from aggregator.plan.positions.origins import Judged, plan_foreign
 from aggregator.plan.positions.recovery import (
     TailPlan,
     counts_below,
@@ -205,15 +212,7 @@ class Recovery:
             raise UnreadError(tail_found.unread)
         failpoint("after-scan")
         routes = snapshot.plan.routes
-        judged = compare_origins(
-            connector=self._connector,
-            config=config,
-            found=tail_found,
-            starts=begin,
-            routes=routes,
-            partitions=logs.keys(),
-            cancellation=self._cancellation,
-        )
+        judged = self._judged(config, tail_found, begin, routes, logs)
         found = {sp: skip for sp, skip in tail_found.parts.items() if sp not in judged.partitions}
         ranges = {sp: skip.ranges for sp, skip in found.items()}
         positions = recovered_positions(tail.positions, ranges, logs)
@@ -346,6 +345,25 @@ class Recovery:
             name for name, topic in plan.hub_topics.items() if "compact" in topic.cleanup_policy
         ]
         return self._connector.read_tail(tail, reader, compacted, self._cancellation)
+
+    def _judged(
+        self,
+        config: Config,
+        found: TailFound,
+        begin: Positions,
+        routes: Sequence[Route],
+        logs: Collection[SourcePartition],
+    ) -> Judged:
+        """Whether what was found is of these logs, as their sources report."""
+        return compare_origins(
+            connector=self._connector,
+            config=config,
+            found=found,
+            starts=begin,
+            routes=routes,
+            partitions=logs,
+            cancellation=self._cancellation,
+        )
 
     def _record(self, gaps: tuple[Gap, ...]) -> tuple[GapRecord, ...]:
         """Record what was found; returns what is new, or was settled once and is there again."""

@@ -24,8 +24,8 @@ WAKING_CORES = 0.5
 WAKING_RATE = 1500.0
 WAKING_PARTITIONS = 300
 """Live records come one by one, and each wakes a reader and makes a request. That costs up to
-`WAKING_CORES`, and half of them at this rate: beyond it several records come at once. With `WAKING_PARTITIONS` half of this rate has that
-effect, as fewer records come at once."""
+`WAKING_CORES`, and half of them at this rate: beyond it several records come at once. With
+`WAKING_PARTITIONS` half of this rate has that effect, as fewer records come at once."""
 FREE_PART = 0.5
 """This part of the cores stays free: for peaks, and because latency grows when all are busy."""
 TASK_HEAP = SHARE * 2 * LEAST_FETCH

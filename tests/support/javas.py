@@ -31,7 +31,7 @@ OF_SESSIONS = "-Dspark.master="
 
 
 class Javas:
-    """Made by the process that forks; `use` and `release_partition` are for a fork."""
+    """Made by the process that forks; `use` and `give_back` are for a fork."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix=FOLDER))
@@ -43,7 +43,7 @@ class Javas:
         """In a fork: take one that is free where one is started otherwise."""
         jvm.start_quickly = self._start  # type: ignore[attr-defined]
 
-    def release_partition(self) -> None:
+    def give_back(self) -> None:
         """In a fork that is done, and has nothing under way: leave it to others."""
         context = SparkContext._active_spark_context
         if context is not None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from aggregator.datapath.connector.reports import HELD, LaneReport, TaskReport, join
 from aggregator.datapath.hub_ledger import Ends, HubSnapshot, HubTail
 from aggregator.datapath.spark.lane import LaneQuery
-from aggregator.engine.commits.points import Begun, Bounded, LanePoints, bounded
+from aggregator.engine.commits.points import Bounded, LanePoints, LaneStart, bounded
 from aggregator.model.values import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
 from aggregator.plan.lanes.slots import deal_tasks
 from aggregator.plan.positions.recovery import TailPlan, plan_skips, plan_tail, recovered_positions
@@ -432,7 +432,7 @@ class Aggregation:
         older = {sp: ends for sp, (_, ends) in taken.items()}
         now, name = self.snapshot(), f"lane-{self.generation}"
         number = self.tail.number
-        begun = Begun(number, now, positions, older)
+        begun = LaneStart(number, now, positions, older)
         skips = {sp: skip for sp, (skip, _) in taken.items()}
         tasks = [
             Task(at, positions.only(set(hand)), skips, len(self.hub), number)

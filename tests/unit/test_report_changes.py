@@ -14,7 +14,7 @@ from aggregator.datapath.connector.connector import Connector
 from aggregator.datapath.connector.reports import LaneReport, TaskReport, join, parse_reports
 from aggregator.datapath.hub_ledger import HubSnapshot, HubTail
 from aggregator.datapath.spark.lane import LaneQuery
-from aggregator.engine.commits.points import Begun, LanePoints
+from aggregator.engine.commits.points import LanePoints, LaneStart
 from aggregator.model.patched import Patched, may_differ
 from aggregator.model.values import Positions, SourcePartition, TopicPartition
 from aggregator.status.figures import Figures
@@ -126,7 +126,7 @@ class Lane:
 
 
 def points() -> LanePoints:
-    begun = Begun(0, HubSnapshot(0, {}), Positions(), {})
+    begun = LaneStart(0, HubSnapshot(0, {}), Positions(), {})
     query = cast(LaneQuery, SimpleNamespace(generation=3))
     return LanePoints(query, Identity({}, {}, {}), begun, LaneProgress(), 0.0)
 

@@ -47,8 +47,8 @@ def test_a_take_over_plans_by_what_is_there_when_the_other_has_ended(
     control: Any = SimpleNamespace(config=None, read_again=lambda *_, **__: False)
     all_: Any = {"until_caught_up": False, "take_over": False, "fresh": False} | wish
     with ExitStack() as stack:
-        found: Any = application._taken(
-            stack, control, threading.Event(), lambda _: None, application._Wish(**all_)
+        found: Any = application._acquire(
+            stack, control, threading.Event(), lambda _: None, application._RunOptions(**all_)
         )
     assert done == order
     # The last one counts.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from aggregator.features.schemas.subjects import RECORD, SIDES, plan_subject
-from aggregator.kafka.registry.client import unqualified
+from aggregator.kafka.registry.contexts import unqualified
 from aggregator.kafka.registry.differences import Difference, differences, in_words
 
 AT_HUB = "the hub"

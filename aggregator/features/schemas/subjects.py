@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from uuid import UUID
 
-from aggregator.kafka.registry.client import unqualified
+from aggregator.kafka.registry.contexts import unqualified
 from aggregator.model.values import SchemaIds
 
 SIDES = ("key", "value")

@@ -5,7 +5,7 @@ positions is in the hub when its ends are read, and what is in the hub then is i
 theirs are read after it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aggregator.config.schema import Config
@@ -114,11 +114,7 @@ def look(config: Config, scope: Scope) -> AuditLook:
             tp: bounds.kept_from({tp: start}, into=tp.topic) for tp, start in trimmed(aside).items()
         },
         put_back=bounds.put_back(),
-        known=frozenset(
-            {sp for r in routes for sp in r.source_partitions()}
-            | set(entries)
-            | _come_since(config, plan)
-        ),
+        known=_known(config, plan, routes) | entries.keys(),
         stamped=_stamped(plan, topics),
         accounted=(*accounted_gaps(gaps.values(), observed), *filled),
         unreachable=failed,
@@ -126,20 +122,21 @@ def look(config: Config, scope: Scope) -> AuditLook:
     )
 
 
-def _come_since(config: Config, plan: Plan) -> set[SourcePartition]:
-    """The selected partitions that the sources have by now.
+def _known(config: Config, plan: Plan, routes: Iterable[Route]) -> frozenset[SourcePartition]:
+    """The partitions of the routes, and the selected ones that the sources have by now.
 
     Some may have come after the plan was made, and be copied before the ends of the hub were read.
     """
     timeout = config.supervision.connect_timeout
     answers = each_cluster(config, plan.sources, lambda admin: admin.partition_counts(timeout)).ok
-    return {
+    routed = {sp for route in routes for sp in route.source_partitions()}
+    return frozenset(routed).union(
         SourcePartition(alias, topic, number)
         for alias, counts in answers.items()
         for topic, count in counts.items()
         if is_selected(config, (alias, topic))
         for number in range(count)
-    }
+    )
 
 
 def _bounds(config: Config, plan: Plan, routes: Sequence[Route], observed: Observed) -> Bounds:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import ssl
 import threading
 import time
@@ -17,20 +16,17 @@ from functools import lru_cache
 from http.client import HTTPException
 from typing import Any, get_args
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 from urllib.request import Request, urlopen
 from uuid import UUID
 
 from aggregator.config.schemas import SchemasConfig
+from aggregator.kafka.registry.contexts import context_in, context_of
 from aggregator.kafka.registry.wire_format import Schema, SchemaId, SchemaKind, whole
 from aggregator.model.errors import RegistryError
 
 TIMEOUT_SECONDS = 5.0
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
-CONTEXT = re.compile(r":(\.[^:]*):")
-"""What Confluent's registries put before a subject that is not of the default context, also in
-answers below a URL that names the context."""
-CONTEXT_URL = re.compile(r"/contexts/:?\.?([^/:.][^/:]*)")
 NOT_FOUND = 404
 NO_SCHEMA = 40403
 """Confluent's own code beside a 404: the registry knows such ids, and has not got this one."""
@@ -47,17 +43,6 @@ def kind_of(entry: Mapping[str, Any]) -> Any:
     return entry.get("schemaType") or "AVRO"
 
 
-def unqualified(subject: str) -> str:
-    """A subject without its context: `orders-value` of `:.eu:orders-value`."""
-    found = CONTEXT.match(subject)
-    return subject[found.end() :] if found else subject
-
-
-def _context_of(subject: str) -> str | None:
-    found = CONTEXT.match(subject)
-    return found[1] if found else None
-
-
 @lru_cache(maxsize=64)
 def open_registry(schemas: SchemasConfig) -> Registry | None:
     """The registry of a cluster, the same for the same settings; None when it names none."""
@@ -69,9 +54,10 @@ class Registry:
 
     def __init__(self, schemas: SchemasConfig, timeout: float = TIMEOUT_SECONDS) -> None:
         self.url = schemas.registry or ""
+        self.context = context_in(self.url)
         self._timeout = timeout
         self._ca = schemas.ca
-        self._context: ssl.SSLContext | None = None
+        self._tls_context: ssl.SSLContext | None = None
         self._login = ""
         if schemas.username is not None:
             login = f"{schemas.username}:{schemas.password}".encode()
@@ -81,17 +67,11 @@ class Registry:
         self._failed: dict[SchemaId, tuple[float, RegistryError]] = {}
         self._away: tuple[float, RegistryError] | None = None
 
-    @property
-    def context(self) -> str:
-        """The context that its URL names, as `.eu` of `.../contexts/.eu`, else `.`, the default."""
-        found = CONTEXT_URL.search(unquote(self.url))
-        return f".{found[1]}" if found else "."
-
     def subjects(self) -> tuple[str, ...]:
         """The subjects of its context; RegistryError as `call` raises it."""
         own = (str(it) for it in self.call("GET", "/subjects"))
         # Without a context in its URL Confluent's lists the subjects of all.
-        return tuple(it for it in own if _context_of(it) in (None, self.context))
+        return tuple(it for it in own if context_of(it) in (None, self.context))
 
     def known(self, schema: SchemaId) -> Schema | None:
         """The schema with this id or GUID, if it was asked for before."""
@@ -247,15 +227,15 @@ class Registry:
         return RegistryError(text, away=away, code=error.code, detail=detail)
 
     def _tls(self) -> ssl.SSLContext | None:
-        if self._ca is not None and self._context is None:
+        if self._ca is not None and self._tls_context is None:
             try:
-                self._context = ssl.create_default_context(cafile=self._ca)
+                self._tls_context = ssl.create_default_context(cafile=self._ca)
             except (OSError, ssl.SSLError) as error:
                 raise RegistryError(
                     f"{self.url}: cannot read {self._ca}: {error} (schemas.ca names a PEM file)",
                     away=True,
                 ) from error
-        return self._context
+        return self._tls_context
 
 
 def _put(kept: dict[SchemaId, Any], schema: SchemaId, value: Any) -> None:

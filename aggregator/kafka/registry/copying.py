@@ -9,13 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
-from aggregator.kafka.registry.client import (
-    MOST_DEEP,
-    NOT_FOUND,
-    Registry,
-    kind_of,
-    unqualified,
-)
+from aggregator.kafka.registry.client import MOST_DEEP, NOT_FOUND, Registry, kind_of
+from aggregator.kafka.registry.contexts import unqualified
 from aggregator.kafka.registry.differences import differences, in_words
 from aggregator.kafka.registry.wire_format import SchemaId
 from aggregator.model.errors import RegistryError
