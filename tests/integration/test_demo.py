@@ -161,13 +161,27 @@ def dashboard_of(running: Running, folder: Path) -> Iterator[Visitor]:
         yield visitor
 
 
+def number_in(text: str) -> float:
+    """A count as pages write it; none counts as 0."""
+    return float(text.replace(",", "") or 0)
+
+
 def take_pictures(visitor: Visitor) -> None:
-    """What the documentation shows, of a world whose source has just come back."""
+    """What the documentation shows, of a world whose source has come back and caught up."""
     visitor.until("Nothing needs a person.")
+    visitor.page.locator("#age").get_by_text("live").wait_for()
+    throughput = visitor.page.get_by_role("region", name="Throughput").locator(".value")
+
+    def is_steady() -> bool:
+        return number_in(throughput.inner_text()) < 400
+
+    # First what was sent meanwhile comes at once, and then no more than what is sent.
+    wait_until(lambda: not is_steady(), seconds=120, what="the source that was away is read")
+    wait_until(is_steady, seconds=120, what="the source that was away has caught up")
     visitor.take_picture("overview")
     visitor.take_picture("overview", "dark")
     visitor.go("source/apac", "apac")
-    visitor.page.locator("figcaption").get_by_text("Behind").wait_for()
+    visitor.page.locator("figcaption").get_by_text("Behind", exact=True).wait_for()
     visitor.take_picture("source")
     visitor.go("topic/orders", "orders")
     for where in ("the hub", "eu"):
