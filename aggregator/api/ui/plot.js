@@ -112,6 +112,8 @@ function options(figure, place, { dashed, swatches, names, axis, height, mark, d
   return {
     width: widthOf(place),
     height,
+    // The last label on the time axis has room beside the plot.
+    padding: [null, 24, null, null],
     legend: { show: false },
     cursor: { y: false, drag: { setScale: false, x: false, y: false }, points: { size: 6 } },
     hooks: { setCursor: [(it) => describe(it.cursor.idx)], draw: mark ? [mark] : [] },

@@ -189,7 +189,7 @@ function differences(found, redraw) {
       words,
       [
         ["config", ([name]) => name],
-        ...answered.map((side) => [`at ${side.title}`, ([, value]) => value(side), "text"]),
+        ...answered.map((side) => [`at ${side.title}`, ([, value]) => value(side), "value"]),
         ["what that means", ([name]) => explained(name), "text"],
       ],
       rows,
