@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import sys
 import threading
 import time
@@ -18,7 +17,7 @@ from aggregator.cli.command import Call, command
 from aggregator.cli.demo_view import DemoView, LineView, LiveView
 from aggregator.cli.options import duration
 from aggregator.cli.render import Report, Table, show
-from aggregator.cli.signals import SIGNALS, set_by_handlers
+from aggregator.cli.signals import handled_by, set_by_handlers
 from aggregator.extras.demo.demo import Demo, DemoOutcome, Options, Progress
 from aggregator.extras.demo.living import BREAKS, GROUP, GROUP_SOURCE, Living, LivingOptions
 from aggregator.extras.demo.world import World
@@ -102,12 +101,8 @@ def _until_signal(stop: threading.Event) -> Iterator[None]:
             asked = True
             ask(number)
 
-        before = {number: signal.signal(number, handle) for number in SIGNALS}
-        try:
+        with handled_by(handle):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def report_of(outcome: DemoOutcome, tty: bool = False) -> Report:

@@ -61,12 +61,19 @@ def stop_on_signals(
             first, asked = number, time.monotonic()
             ask(number)
 
-        before = {number: signal.signal(number, handle) for number in SIGNALS}
-        try:
+        with handled_by(handle):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+
+
+@contextmanager
+def handled_by(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """While the block runs, `handle` takes the signals that ask for a stop."""
+    before = {number: signal.signal(number, handle) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -105,7 +105,7 @@ class Engine:
             on_view=on_view,
             backfills=self.backfills.statuses,
         )
-        self._steering = EngineActor(self, observer, self._gaps, control, emit)
+        self._actor = EngineActor(self, observer, self._gaps, control, emit)
         self._known = KnownOf(observer)
         self._leaving = frozenset[str]()
         self._again = False
@@ -205,7 +205,7 @@ class Engine:
             if self._may_rest:
                 continue
             self.turn()
-            self._control.gate.handle(self._steering)
+            self._control.gate.handle(self._actor)
             if self.state.until_done and self.state.is_over and not self.backfills.is_busy:
                 over = over or time.monotonic()
                 if self._sources_have_answered or time.monotonic() - over > LAST_WORD_SECONDS:

@@ -89,20 +89,18 @@ class TailFound:
     unread: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
 class Cancellation:
-    """Ends the reads that were given it, from another thread, and those that begin later."""
+    """Ends the reads that were given it, from another thread, and those that begin later.
 
-    def __init__(self, flag: Any) -> None:
-        self._flag = flag
+    `flag` is the AtomicBoolean that Java checks.
+    """
 
-    @property
-    def flag(self) -> Any:
-        """The AtomicBoolean that Java looks at."""
-        return self._flag
+    flag: Any
 
     def cancel(self) -> None:
         """End them: each raises ClusterError."""
-        self._flag.set(True)
+        self.flag.set(True)
 
 
 class Connector:

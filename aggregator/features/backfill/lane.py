@@ -118,7 +118,7 @@ class BackfillTry:
         return self._scanned
 
     def wait_for_scan(self) -> None:
-        """Wait until a scan has ended that was let go."""
+        """Wait until a released scan has ended."""
         self._thread.join(CANCEL_SECONDS)
 
     def start(self, scanned: Scanned, sight: BackfillSight) -> None:
