@@ -41,7 +41,7 @@ FAST_TESTS := tests/integration/test_run.py tests/integration/test_restart.py \
 HOURS ?= 12
 # What the application lives through; topics come, some are refused, and a new login hangs.
 SOAK_KINDS := hub-kill,hub-kill-leader,hub-pause,hub-below-min-isr,hub-rolling,source-kill,$\
-	source-pause,topic-refused,tokens-hang
+	source-pause,topic-refused,tokens-hang,config-reload
 
 # If this is set, each process compiles the whole project again: a third of a second for every
 # `aggregator` that a test starts, and five for a process of tests.
@@ -76,7 +76,7 @@ faults: connector ## Do faults to clusters and application under load, and count
 
 soak: connector ## The same for HOURS, with faults that no life ends by: does anything grow?
 	PYTHONPATH=tests $(BIN)/python -m faults --minutes $$((60 * $(HOURS))) --kinds $(SOAK_KINDS) \
-		--rate 300 $(FAULTS_ARGS)
+		--rate 300 --soak $(FAULTS_ARGS)
 
 test: $(STAMP) ## Everything: lint, then the tests of all layers against real brokers
 	@# Style is checked by one process, and classes prepared by another.

@@ -21,7 +21,8 @@ from faults.campaign import Round, random_script, run_round
 from faults.nemeses import NEMESES
 from faults.report import RAW, Report, machine, write
 from faults.scenarios import SCENARIOS
-from faults.schedule import LOCAL, WEIGHTS, needs
+from faults.schedule import WEIGHTS, kinds_of, needs
+from faults.soak import evaluate
 from faults.world import WORKERS, Settings, Tell
 from support import object_store
 from support.object_store import NoStoreError
@@ -53,8 +54,15 @@ def campaign(
     executors: Annotated[
         bool, typer.Option(help="Tasks run on a standalone master with two workers.")
     ] = False,
+    store: Annotated[
+        bool, typer.Option(help="The checkpoint is on an object store, which has faults as well.")
+    ] = False,
     batches: Annotated[
         bool, typer.Option(help="Batches are copied as they are, by topics.copy_as.")
+    ] = False,
+    soak: Annotated[
+        bool,
+        typer.Option(help="All features are on, the load has a daily shape, and topics age."),
     ] = False,
     patience: Annotated[
         float, typer.Option(help="Deadlines are so many times as long: for a busy machine.")
@@ -75,15 +83,20 @@ def campaign(
     given: dict[str, Any] = {"patience": patience} | ({} if rate is None else {"rate": rate})
     if executors:
         given["master"] = WORKERS
+    if store:
+        given["store"] = True
     if batches:
         given |= {"batches": True, "linger_ms": LINGER_OF_BATCHES}
+    if soak:
+        given |= {"soak": True, "commanded": True}
     settings = Settings(seed=seed if seed is not None else int(time.time()) % 100_000, **given)
     names = list(SCENARIOS) if only and "all" in only else list(only or ())
     chosen = [kind.strip() for kind in kinds.split(",") if kind.strip()]
-    chosen = chosen or list(WEIGHTS if executors else LOCAL)
+    chosen = chosen or list(kinds_of(executors=executors, store=store))
     _refuse_unknown(names, SCENARIOS, "--only")
     _refuse_unknown(chosen, WEIGHTS, "--kinds")
-    if any(SCENARIOS[name].settings.get("store") for name in names):
+    whole = replace(settings, **needs(chosen))
+    if any(SCENARIOS[name].settings.get("store") for name in names) or whole.store:
         _refuse_without_store()
     # SIGTERM unwinds as Ctrl-C does, so that everything is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -95,8 +108,8 @@ def campaign(
         if not names:
             says = f"faults drawn for {minutes:g} minutes with seed {settings.seed}"
             script = random_script(minutes, chosen)
-            whole = replace(settings, **needs(chosen))
-            rounds.append(run_round("random", says, whole, script, _teller()))
+            judged = evaluate if soak else None
+            rounds.append(run_round("random", says, whole, script, _teller(), evaluate=judged))
     except KeyboardInterrupt:
         typer.echo("interrupted: what had not ended is not written", err=True)
         raise typer.Exit(130) from None

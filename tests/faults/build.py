@@ -21,17 +21,20 @@ from faults.clusters import (
     tokens_for,
 )
 from faults.load import Writer, alias_of
-from faults.world import ALIASES, LATER, REFUSED, TOPIC, WORKERS, Settings, Tell, World
+from faults.soak import GROUP, features, life_at_sources
+from faults.world import AGING, ALIASES, LATER, REFUSED, TOPIC, WORKERS, Settings, Tell, World
 from support.application import Application
-from support.object_store import object_store
+from support.object_store import Store
 from support.running import make_config, source
 from support.silence import listening
 from support.workers import spark_workers
 
-INCLUDED = rf"{TOPIC}|{LATER}-\d+|{REFUSED}-\d+"
+INCLUDED = rf"{TOPIC}|{'|'.join(AGING)}|{LATER}-\d+|{REFUSED}-\d+"
 WHOLE = {"copy_as": "batches", "partition_by": "source_partition"}
 REMOTE = {"spark.driver.host": HOST, "spark.executor.memory": "512m"}
 """How executors find the driver, and how large they are."""
+STORE_SECONDS = 0.05
+"""By how much the object store's answers are late: one in another data centre."""
 
 
 @contextmanager
@@ -57,7 +60,8 @@ def world(settings: Settings, tell: Tell, folder: Path | None = None) -> Iterato
         if settings.master == WORKERS:
             made.workers = stack.enter_context(spark_workers(root / "spark"))
         if settings.store:
-            made.store = stack.enter_context(object_store(root / "store"))
+            made.store = Store(root / "store", STORE_SECONDS)
+            stack.callback(made.store.close)
         made.config = _config(made)
         made.arrivals = stack.enter_context(
             listening(made.hub.admin_servers, TOPIC, settings.hub_partitions, alias_of)
@@ -77,6 +81,8 @@ def world(settings: Settings, tell: Tell, folder: Path | None = None) -> Iterato
         for writer in made.writers:
             writer.start()
             stack.callback(writer.stop, 0.0)
+        if settings.soak:
+            stack.enter_context(life_at_sources(made))
         tell(f"the clusters run, and {settings.rate:.0f} records/s are written; state in {root}")
         yield made
 
@@ -112,6 +118,7 @@ def _make_topics(made: World) -> None:
 
 def _config(made: World) -> Config:
     settings = made.settings
+    groups = {"groups": {"sync": GROUP}} if settings.soak else {}
     producer = {}
     if settings.delivery_timeout_seconds is not None:
         timeout = round(settings.delivery_timeout_seconds * 1000)
@@ -120,7 +127,7 @@ def _config(made: World) -> Config:
         made.hub,
         made.folder / "state",
         {
-            alias: source(servers, INCLUDED, kafka=client)
+            alias: source(servers, INCLUDED, kafka=client, **groups)
             for alias in made.sources
             for servers, client in [login_at(made, alias)]
         },
@@ -143,6 +150,7 @@ def _config(made: World) -> Config:
         },
         api={"listen": f"127.0.0.1:{free_ports(1)[0]}" if settings.commanded else "off"},
         **_checkpoint(made),
+        **(features(made) if settings.soak else {}),
     )
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from aggregator.extras.embedded.broker_settings import LOOPBACK, Hosts, NodePorts
 from aggregator.extras.embedded.cluster import JAVA_OPTIONS, EmbeddedCluster
+from faults.soak import AGES_OFTEN
 from faults.world import World
 from support.broker_classes import broker_options
 from support.java_options import TRUSTING
@@ -65,6 +66,7 @@ def source_cluster(made: World, alias: str) -> EmbeddedCluster:
         listeners=listeners,
         java_options=options,
         version=version,
+        config=AGES_OFTEN if made.settings.soak else None,
     )
 
 
@@ -74,6 +76,7 @@ def hub_cluster(made: World) -> EmbeddedCluster:
     config = {
         "default.replication.factor": str(settings.replication),
         "broker.session.timeout.ms": str(round(settings.session_seconds * 1000)),
+        **(AGES_OFTEN if settings.soak else {}),
     }
     folder, options = made.folder / "hub", broker_options()
     if not settings.proxied:

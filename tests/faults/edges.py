@@ -132,6 +132,13 @@ def tokens_hang(world: World, fault: Fault) -> None:
     world.wait_for_records(time.monotonic(), f"{fault}, {alias}", alias=alias)
 
 
+def store_away(world: World, fault: Fault) -> None:
+    """Records flow while the object store cannot be used: no commit is on their way."""
+    with _undisturbed(world, str(fault), world.aliases), HOLDS[fault.kind](world, fault):
+        time.sleep(fault.seconds)
+    world.wait_for_records(time.monotonic(), str(fault))
+
+
 def overlap(world: World, fault: Fault) -> None:
     """Something is done while another fault lasts; both are healed, and all flows."""
     restart = None
@@ -143,19 +150,20 @@ def overlap(world: World, fault: Fault) -> None:
         else:
             restart = _end_and_start(world, fault)
             until = time.monotonic() + fault.seconds
-            if not _at_hub(fault):
+            if not _stops_all(fault):
                 # Somebody else's fault: the others flow meanwhile.
                 world.first_record(restart)
             while time.monotonic() < until:
-                restart = (_at_hub(fault) and _started_again(world)) or restart
+                restart = (_stops_all(fault) and _started_again(world)) or restart
                 time.sleep(0.2)
-    if restart is not None and _at_hub(fault):
+    if restart is not None and _stops_all(fault):
         restart = _begun(world, restart)
     _all_flow(world, fault, restart)
 
 
-def _at_hub(fault: Fault) -> bool:
-    return fault.during.startswith("hub-") or fault.during == "acks-lost"
+def _stops_all(fault: Fault) -> bool:
+    """Whether no start can succeed while the other fault lasts."""
+    return fault.during.startswith(("hub-", "store-")) or fault.during == "acks-lost"
 
 
 def _end_and_start(world: World, fault: Fault) -> Restart:
@@ -167,11 +175,11 @@ def _end_and_start(world: World, fault: Fault) -> Restart:
 
 
 def _started_again(world: World) -> Restart | None:
-    """As a service manager does: where the hub cannot be used, a start may end."""
+    """As a service manager does: where hub or store cannot be used, a start may end."""
     if world.app.alive:
         return None
-    world.notes.append(f"while the hub was not whole: {world.exit_of_app()}")
-    return world.start_app("the hub is not whole")
+    world.notes.append(f"while hub or store could not be used: {world.exit_of_app()}")
+    return world.start_app("hub or store could not be used")
 
 
 def _begun(world: World, restart: Restart) -> Restart:

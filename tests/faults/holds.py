@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from aggregator.extras.embedded.broker import Broker
 from faults.schedule import Fault
 from faults.world import World
+from support.object_store import Store
 
 OLD_MS = 3 * 86_400_000
 UNDER_WAY_SECONDS = 0.5
@@ -132,6 +133,57 @@ def acks_lost(world: World, _fault: Fault) -> Iterator[None]:
 
 
 @contextmanager
+def store_kill(world: World, _fault: Fault) -> Iterator[None]:
+    """kill -9 of the object store's server."""
+    store = _store(world)
+    store.kill()
+    try:
+        yield
+    finally:
+        store.start()
+
+
+@contextmanager
+def store_pause(world: World, _fault: Fault) -> Iterator[None]:
+    """SIGSTOP to the object store's server."""
+    store = _store(world)
+    store.pause()
+    try:
+        yield
+    finally:
+        store.resume()
+
+
+@contextmanager
+def store_refuses(world: World, _fault: Fault) -> Iterator[None]:
+    """The object store refuses our key."""
+    store = _store(world)
+    store.kill()
+    store.start(refuses=True)
+    try:
+        yield
+    finally:
+        store.kill()
+        store.start()
+
+
+@contextmanager
+def store_answers_lost(world: World, _fault: Fault) -> Iterator[None]:
+    """The object store does what it is asked, and its answers are lost."""
+    store = _store(world)
+    store.proxy.mute()
+    try:
+        yield
+    finally:
+        store.proxy.heal()
+
+
+def _store(world: World) -> Store:
+    assert world.store is not None, "this needs a checkpoint on an object store"
+    return world.store
+
+
+@contextmanager
 def _away(broker: Broker) -> Iterator[None]:
     broker.kill()
     try:
@@ -160,5 +212,9 @@ HOLDS: dict[str, Hold] = {
     "tokens-hang": tokens_hang,
     "acks-lost": acks_lost,
     "follower-cut": follower_cut,
+    "store-kill": store_kill,
+    "store-pause": store_pause,
+    "store-refuses": store_refuses,
+    "store-answers-lost": store_answers_lost,
 }
 """Kind -> how it begins and ends."""

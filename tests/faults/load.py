@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import threading
 import time
@@ -18,6 +19,8 @@ TICK_SECONDS = 0.01
 TIMEOUT_MS = 600_000
 """How long a record may wait for a source that is away; longer than any fault."""
 KEYS = 997
+DAILY_SWING = 0.8
+"""By which part of itself a rate is lower at night and higher at noon."""
 
 
 class NewRecord(NamedTuple):
@@ -67,6 +70,8 @@ class Writer:
         self.alias = alias
         self.age_ms = 0
         """How old its records say they are: so they look where history is copied."""
+        self.day_seconds = 0.0
+        """How long a day of its load is: a fifth of the rate at its begin, nearly twice at noon."""
         self.failed: list[str] = []
         self._topic = topic
         self._rate = rate
@@ -99,6 +104,13 @@ class Writer:
         """(alias, partition) -> a byte per offset, 1 where it was acknowledged."""
         return {(self.alias, number): acks for number, acks in enumerate(self._acks)}
 
+    def due(self, seconds: float) -> float:
+        """How many records are to be written in the first `seconds`."""
+        if not self.day_seconds:
+            return seconds * self._rate
+        turn = 2 * math.pi / self.day_seconds
+        return self._rate * (seconds - DAILY_SWING * math.sin(turn * seconds) / turn)
+
     def start(self) -> None:
         """Begin to write."""
         self._thread.start()
@@ -114,7 +126,7 @@ class Writer:
     def _run(self) -> None:
         began, made = time.monotonic(), 0
         while not self._stop.is_set():
-            due = int((time.monotonic() - began) * self._rate)
+            due = int(self.due(time.monotonic() - began))
             while made < due and not self._stop.is_set():
                 self._write(record(self._rng, self.alias, made))
                 made += 1

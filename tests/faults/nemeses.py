@@ -16,11 +16,13 @@ from faults.edges import (
     checkpoint_restored,
     follower_cut,
     overlap,
+    store_away,
     tokens_hang,
     topic_refused,
 )
 from faults.holds import HOLDS
 from faults.schedule import STOPPING, TASKS, Fault
+from faults.soak import config_reload
 from faults.world import Struck, World
 from support.reading import wait_for
 from support.workers import Workers
@@ -215,6 +217,7 @@ NEMESES: dict[str, Nemesis] = {
     "topic-refused": Nemesis(
         "a topic that the hub refuses is made at a source, and then a good one", topic_refused
     ),
+    "config-reload": Nemesis("the config is changed and read again (SIGHUP)", config_reload),
     "tokens-hang": Nemesis(
         "the token server of a source hangs, and the source starts again", tokens_hang
     ),
@@ -222,5 +225,9 @@ NEMESES: dict[str, Nemesis] = {
     "executor-kill": Nemesis("kill -9 of an executor", executor_kill),
     "executor-kill-at": Nemesis("executors die at a failpoint", executor_kill_at),
     "executor-pause": Nemesis("SIGSTOP to an executor, SIGCONT later", executor_pause),
+    "store-kill": Nemesis("kill -9 of the checkpoint's object store, back later", store_away),
+    "store-pause": Nemesis("SIGSTOP to the object store, SIGCONT later", store_away),
+    "store-refuses": Nemesis("the object store refuses our key for a while", store_away),
+    "store-answers-lost": Nemesis("the object store's answers are lost", store_away),
 }
 """Kind -> what it does; `faults.schedule` draws them."""

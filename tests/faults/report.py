@@ -136,10 +136,16 @@ def _usages(each: Round) -> list[str]:
         "| life | measured, min | what it holds | first | last |",
         "|---|---|---|---|---|",
         *(
-            f"| {it.life} | {it.minutes:.0f} | {it.measure} | {it.first:,.0f} | {it.last:,.0f} |"
+            f"| {it.life} | {it.minutes:.0f} | {it.measure} | {_amount(it.first)} | "
+            f"{_amount(it.last)} |"
             for it in found
         ),
     ]
+
+
+def _amount(value: float) -> str:
+    """With a decimal where it is small, such as a time."""
+    return f"{value:,.{1 if value < 100 else 0}f}"
 
 
 def _restarts(each: Round) -> list[str]:

@@ -78,16 +78,29 @@ WEIGHTS: dict[str, int] = {
     "checkpoint-restored": 2,
     "checkpoint-lost": 1,
     "topic-refused": 2,
+    "config-reload": 1,
     "tokens-hang": 3,
     "overlap": 8,
     "executor-kill": 5,
     "executor-kill-at": 5,
     "executor-pause": 2,
+    "store-kill": 3,
+    "store-pause": 3,
+    "store-refuses": 2,
+    "store-answers-lost": 4,
 }
 """Kind -> how often it is drawn. `faults.nemeses` does them."""
 
-LOCAL = tuple(kind for kind in WEIGHTS if not kind.startswith("executor-"))
-"""What can be done where tasks run in the driver's JVM."""
+
+def kinds_of(*, executors: bool = False, store: bool = False) -> tuple[str, ...]:
+    """The kinds that can be done with executors or without, on an object store or on the disk."""
+    there = {"executor-": executors, "store-": store}
+    absent = tuple(prefix for prefix, is_there in there.items() if not is_there)
+    return tuple(kind for kind in WEIGHTS if not kind.startswith(absent))
+
+
+LOCAL = kinds_of()
+"""What can be done where tasks run in the driver's JVM and the checkpoint is on the disk."""
 
 LASTS = {
     "app-freeze": (2, 8),
@@ -104,6 +117,10 @@ LASTS = {
     "checkpoint-lost": (2, 10),
     "tokens-hang": (10, 40),
     "executor-pause": (3, 45),
+    "store-kill": (3, 14),
+    "store-pause": (3, 14),
+    "store-refuses": (3, 14),
+    "store-answers-lost": (1, 5),
 }
 """Kind -> how long it lasts, in seconds, at least and at most."""
 
@@ -113,6 +130,8 @@ OVERLAPS = (
     *(("source-kill", "app-kill"), ("source-kill", "app-restart"), ("source-kill", "hub-kill")),
     *(("source-pause", "app-kill"), ("source-pause", "app-restart"), ("source-pause", "hub-pause")),
     *(("tokens-hang", "app-kill"), ("tokens-hang", "app-restart"), ("acks-lost", "app-kill")),
+    *(("store-pause", "app-kill"), ("store-kill", "app-kill"), ("store-pause", "source-kill")),
+    *(("store-answers-lost", "app-kill"), ("store-kill", "hub-kill")),
 )
 """(what lasts, what is done meanwhile): a campaign that heals each fault before the next one never
 meets these, and a data centre does."""
@@ -121,7 +140,9 @@ NEEDS: Mapping[str, Mapping[str, Any]] = {
     "acks-lost": {"proxied": True},
     "follower-cut": {"proxied": True, "lag_seconds": 60.0},
     "topic-refused": {"older": "3.9"},
+    "config-reload": {"commanded": True},
     "tokens-hang": {"tokens": True, "batch_seconds": 20.0},
+    **{kind: {"store": True} for kind in WEIGHTS if kind.startswith("store-")},
     # Kafka's own.
     "overlap": {"session_seconds": 9.0},
 }

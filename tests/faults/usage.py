@@ -1,7 +1,9 @@
 """What the application holds while it runs: memory, threads, open files, and files of its state.
 
 In a soak each of them is flat. A slope is judged over a life that is long enough, after its
-warm-up: it fits a line, and what that line grows by counts, so a single peak does not.
+warm-up: it fits a line, and what that line grows by counts, so a single peak does not. Of how long
+copies and commits take, which a fault lengthens a thousand times, the medians of the first and the
+last third are compared.
 """
 
 from __future__ import annotations
@@ -11,11 +13,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from statistics import linear_regression
+from statistics import linear_regression, median
 
 from bench.usage import members, memory_bytes
 from faults.world import World
+from support.rest import ask
 
 EVERY_SECONDS = 20.0
 THREADS = 17
@@ -28,6 +32,8 @@ GROWTH_ALLOWED = {"memory": 0.5, "threads": 0.1, "descriptors": 0.15}
 """The part of its first value by which a measure may have grown at the end of a life. Java widens
 its heap for hours, up to 2 GB, so memory has the most room.
 """
+MEDIANS = {"copy_ms": 1.0, "commit_age": 1.0}
+"""The same of medians, of an application that answers; both are a matter of the machine's load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,10 @@ class Usage:
     descriptors: int
     files: int
     size: int
+    copy_ms: float | None = None
+    """How long a record is with the application, of the slowest source: the last minute's p50."""
+    commit_age: float | None = None
+    """How long ago positions were committed last, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +67,7 @@ class Trend:
     @property
     def grows(self) -> bool:
         """Whether it grew by more than is allowed."""
-        return self.last > self.first * (1 + GROWTH_ALLOWED[self.measure])
+        return self.last > self.first * (1 + (GROWTH_ALLOWED | MEDIANS)[self.measure])
 
 
 def trends(usages: Sequence[Usage]) -> list[Trend]:
@@ -72,7 +82,21 @@ def trends(usages: Sequence[Usage]) -> list[Trend]:
             line = linear_regression(times, [float(getattr(it, measure)) for it in own])
             first, last = (line.intercept + line.slope * it for it in (times[0], times[-1]))
             found.append(Trend(life, measure, (times[-1] - times[0]) / 60, first, last))
+        found += _trends_of_medians(life, own)
     return found
+
+
+def _trends_of_medians(life: int, own: Sequence[Usage]) -> Iterator[Trend]:
+    for measure in MEDIANS:
+        known = [it for it in own if getattr(it, measure) is not None]
+        third = len(known) // 3
+        if third:
+            minutes = (known[-1].age - known[0].age) / 60
+            first, last = (
+                median(getattr(it, measure) for it in part)
+                for part in (known[:third], known[-third:])
+            )
+            yield Trend(life, measure, minutes, first, last)
 
 
 @contextmanager
@@ -97,6 +121,7 @@ def metering(made: World) -> Iterator[list[Usage]]:
 
 def _usage(made: World) -> Usage:
     group = made.app.pid
+    copy_ms, commit_age = _told(made) if made.settings.commanded else (None, None)
     threads = descriptors = 0
     for pid, fields in members(group).items():
         threads += int(fields[THREADS])
@@ -117,4 +142,20 @@ def _usage(made: World) -> Usage:
         descriptors=descriptors,
         files=len(sizes),
         size=sum(sizes),
+        copy_ms=copy_ms,
+        commit_age=commit_age,
     )
+
+
+def _told(made: World) -> tuple[float | None, float | None]:
+    """`copy_ms` and `commit_age` as the status has them; None while it does not answer."""
+    with suppress(OSError):
+        code, status = ask("GET", f"http://{made.config.api.listen}/api/status")
+        if code == 200:
+            copies = [it["latency"]["flight_ms"] for it in status["sources"]]
+            slowest = max((float(it["p50"]) for it in copies if it), default=None)
+            committed = status["checkpoint"]["committed_at"]
+            at = datetime.fromisoformat(status["at"])
+            age = committed and (at - datetime.fromisoformat(committed)).total_seconds()
+            return slowest, age
+    return None, None

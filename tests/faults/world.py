@@ -33,6 +33,8 @@ TOPIC = "events"
 WORKERS = "workers"
 """For `Settings.master`: a standalone Spark master with two workers of its own."""
 ALIASES = ("eu", "us", "ap")
+AGING = ("short", "compacted")
+"""Topics of a soak whose old records go."""
 LATER, REFUSED = "later", "refused"
 """How topics are named that are made while it runs: good ones, and those that the hub refuses."""
 BACKUPS = 3
@@ -62,7 +64,8 @@ class Settings:
     OAUTHBEARER. `older`: the version of the second source, which takes topics that the hub refuses;
     hub topics then take their configs from sources. `proxied`: the application and hub brokers
     reach hub brokers through proxies, and these look every second for producers to forget.
-    `batches`: they are copied as they are, where they can be. `silence_seconds`: the others may be
+    `batches`: they are copied as they are, where they can be. `soak`: all optional features are on,
+    the load has a daily shape, and there are topics that age. `silence_seconds`: the others may be
     silent for so long when something is done to one source.
     `patience`: what has to be in time may take so many times as long, on a machine that is busy
     with other things.
@@ -93,6 +96,7 @@ class Settings:
     proxied: bool = False
     batch_seconds: float = 0.0
     batches: bool = False
+    soak: bool = False
     silence_seconds: float = 5.0
     patience: float = 1.0
 
@@ -190,8 +194,8 @@ class World:
 
     @property
     def state(self) -> Path:
-        """The application's checkpoint, and what is beside it."""
-        return self.folder / "state"
+        """The application's checkpoint, and what is beside it: on the disk, or the store's."""
+        return self.store.data if self.store else self.folder / "state"
 
     def start_app(self, why: str, failpoint: str = "", executors: str = "") -> Restart:
         """Start the application without waiting.

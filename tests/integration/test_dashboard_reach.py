@@ -97,6 +97,7 @@ def test_each_partition_of_a_source_tells_why_it_is_not_read(visitor: Visitor) -
     visitor.go("topics", PAGES["topics"])
     for title in ("Lag in bytes", "Behind", "Copy latency"):
         visitor.go(f"source/{ALIAS}", ALIAS)
+        visitor.page.get_by_role("button", name="6 hours").click()
         visitor.page.locator("figcaption").get_by_text(title, exact=True).wait_for()
     lag = visitor.page.locator("figcaption").filter(has_text="Lag in bytes")
     assert "1.0 GB" in lag.inner_text()

@@ -190,7 +190,7 @@ class Application(Running):
         again: bool = False,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        file = folder / "aggregator.yaml"
+        self._file = file = folder / "aggregator.yaml"
         file.write_text(to_yaml(config), "utf-8")
         number = len(list(folder.glob("run-*.log"))) + 1
         log = folder / f"run-{number:03}.log"
@@ -206,6 +206,11 @@ class Application(Running):
             line = ["env", *(f"{name}={it}" for name, it in env.items()), sys.executable]
             process = GuardedProcess([*line, *program, *words], log)
         super().__init__(process, log, again=again)
+
+    def reload(self, config: Config) -> None:
+        """Have it read another config (SIGHUP)."""
+        self._file.write_text(to_yaml(config), "utf-8")
+        self.hang_up()
 
 
 @contextmanager

@@ -9,18 +9,16 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from aggregator.extras.embedded.ports import free_ports
 from aggregator.extras.embedded.processes import GuardedProcess
 from aggregator.extras.embedded.waiting import wait_until
+from support.proxy import Proxy
 
 PROGRAM, VARIABLE = "versitygw", "VERSITYGW"
 INSTALL = f"go install github.com/versity/{PROGRAM}/cmd/{PROGRAM}@v1.8.0"
-BUCKET = "aggregator"
+BUCKET = KEY = "aggregator"
 START_SECONDS = 30.0
 
 
@@ -28,12 +26,57 @@ class NoStoreError(Exception):
     """The server's program is not on this machine."""
 
 
-@dataclass(frozen=True, slots=True)
 class Store:
-    """A bucket: `uri` and `options` as `checkpoint.path` and `checkpoint.storage_options`."""
+    """A server with one bucket, which can be killed, frozen and refuse its clients.
 
-    uri: str
-    options: Mapping[str, str] = field(repr=False)
+    `uri` and `options` are `checkpoint.path` and `checkpoint.storage_options`. `proxy` is between
+    the server and its clients, `data` the folder that `uri` names.
+    """
+
+    uri = f"s3://{BUCKET}/state"
+
+    def __init__(self, folder: Path, answer_seconds: float = 0.0) -> None:
+        own, self._port = free_ports(2)
+        self._folder = folder
+        self._command = [program(), "--port", f"127.0.0.1:{self._port}", "posix"]
+        # A bucket is a folder in its folder.
+        (folder / "data" / BUCKET).mkdir(parents=True)
+        self.data = folder / "data" / BUCKET / "state"
+        self._secret = secrets.token_hex(20)
+        self.options = options_at(own, KEY, self._secret)
+        self.start()
+        self.proxy = Proxy(
+            ("127.0.0.1", own), ("127.0.0.1", self._port), answer_seconds=answer_seconds
+        )
+
+    def start(self, *, refuses: bool = False) -> None:
+        """Start the server and wait until it listens; `refuses`: with another secret."""
+        secret = secrets.token_hex(20) if refuses else self._secret
+        keys = (f"ROOT_ACCESS_KEY={KEY}", f"ROOT_SECRET_KEY={secret}")
+        command = ["env", *keys, *self._command, str(self._folder / "data")]
+        self._process = GuardedProcess(command, self._folder / "server.log")
+        wait_until(
+            lambda: listens(self._port),
+            seconds=START_SECONDS,
+            what=lambda: f"{PROGRAM} does not listen: {self._process.log_tail()}",
+        )
+
+    def kill(self) -> None:
+        """kill -9."""
+        self._process.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self._process.pause()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._process.resume()
+
+    def close(self) -> None:
+        """End server and proxy."""
+        self.proxy.close()
+        self.kill()
 
 
 def program() -> str:
@@ -45,30 +88,6 @@ def program() -> str:
             f"the environment variable {VARIABLE} may name the file"
         )
     return found
-
-
-@contextmanager
-def object_store(folder: Path) -> Iterator[Store]:
-    """A store with one empty bucket, whose data and log lie under `folder`."""
-    server, (port,) = program(), free_ports(1)
-    # A bucket is a folder in its folder.
-    (folder / "data" / BUCKET).mkdir(parents=True)
-    key, secret = "aggregator", secrets.token_hex(20)
-    keys = (f"ROOT_ACCESS_KEY={key}", f"ROOT_SECRET_KEY={secret}")
-    command = [server, "--port", f"127.0.0.1:{port}", "posix", str(folder / "data")]
-    process = GuardedProcess(["env", *keys, *command], folder / "server.log")
-    try:
-        wait_until(
-            lambda: listens(port),
-            seconds=START_SECONDS,
-            what=lambda: f"{PROGRAM} does not listen: {process.log_tail()}",
-        )
-        yield Store(
-            f"s3://{BUCKET}/state",
-            options_at(port, key, secret),
-        )
-    finally:
-        process.kill()
 
 
 def options_at(port: int, key: str, secret: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -21,11 +22,13 @@ class Proxy:
 
     `mute`: requests are handed on, their answers are not, not even later. `cut`: every connection
     ends, and each new one at once. `heal`: all is handed on again. What was kept back is lost: a
-    connection that was mute for a moment is never good again, so `heal` ends those.
+    connection that was mute for a moment is never good again, so `heal` ends those. Each part of
+    an answer comes `answer_seconds` later.
     """
 
-    def __init__(self, own: Address, target: Address) -> None:
+    def __init__(self, own: Address, target: Address, *, answer_seconds: float = 0.0) -> None:
         self._target = target
+        self._answer_seconds = answer_seconds
         self._lock = threading.Lock()
         self._mute = threading.Event()
         self._refusing = threading.Event()
@@ -89,7 +92,7 @@ class Proxy:
         _hand_on(client, broker)
 
     def _answer(self, broker: socket.socket, client: socket.socket) -> None:
-        _hand_on(broker, client, self._mute)
+        _hand_on(broker, client, self._mute, self._answer_seconds)
         _end(client, broker)
 
     @contextmanager
@@ -111,11 +114,16 @@ class Proxy:
 
 
 def _hand_on(
-    reader: socket.socket, writer: socket.socket, mute: threading.Event | None = None
+    reader: socket.socket,
+    writer: socket.socket,
+    mute: threading.Event | None = None,
+    seconds: float = 0.0,
 ) -> None:
     """Until one of them ends."""
     with suppress(OSError):
         while chunk := reader.recv(CHUNK):
+            if seconds:
+                time.sleep(seconds)
             if mute is None or not mute.is_set():
                 writer.sendall(chunk)
 

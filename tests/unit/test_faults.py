@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
@@ -16,10 +16,11 @@ from faults.batch_origins import HEAD, BatchOrigins, name_of
 from faults.campaign import Round
 from faults.holds import HOLDS
 from faults.judge import Headers, Judge, longest_silence
+from faults.load import Writer
 from faults.nemeses import NEMESES
 from faults.report import Report, to_json, to_markdown, write
 from faults.schedule import LOCAL, OVERLAPS, WEIGHTS, Fault, faults, needs
-from faults.usage import Usage, trends
+from faults.usage import GROWTH_ALLOWED, Usage, trends
 from faults.world import Restart, Settings, Struck
 
 TOPIC = "events"
@@ -252,7 +253,7 @@ def test_a_record_of_a_whole_batch_is_judged_by_what_its_batch_says() -> None:
     assert judge.verdict({}).problems == {"lost": 1, "altered": 1}
 
 
-def held(life: int, age: float, **others: int) -> Usage:
+def held(life: int, age: float, **others: float | None) -> Usage:
     values = {"memory": 600 * 2**20, "threads": 200, "descriptors": 400, "files": 9, "size": 10**6}
     return Usage(at=age, life=life, age=age, **{**values, **others})
 
@@ -277,6 +278,28 @@ def test_what_grows_in_a_long_life_is_found_and_a_peak_is_not() -> None:
     page = to_markdown(report_of(found))
     assert "| 1 | 55 | memory | 692,060,160 |" in page
     assert "Files of the state: 9 with 1,000,000 bytes after 0 s" in page
+
+
+def test_of_times_the_medians_of_a_life_are_compared_whatever_a_fault_has_made_of_some() -> None:
+    ages = [float(age) for age in range(0, 3_600, 20)]
+    flat = [held(1, age, copy_ms=9_000.0 if age % 400 < 100 else 3.0) for age in ages]
+    assert [it.measure for it in trends(flat) if it.grows] == []
+    assert {it.measure for it in trends(flat)} == {*GROWTH_ALLOWED, "copy_ms"}
+    slower = [held(1, age, commit_age=1.0 + age / 1_000) for age in ages]
+    assert [it.measure for it in trends(slower) if it.grows] == ["commit_age"]
+    gone = [held(1, age, commit_age=None) for age in ages]
+    assert {it.measure for it in trends(gone)} == {*GROWTH_ALLOWED}
+
+
+def test_a_day_of_the_load_has_its_rate_in_all_and_begins_at_night() -> None:
+    writer = Writer("eu", "127.0.0.1:9", TOPIC, 1, 100.0, seed=1, linger_ms=0.0)
+    assert writer.due(60.0) == 6_000
+    writer.day_seconds = 1_000.0
+    due = [writer.due(float(second)) for second in range(2_001)]
+    assert due[1_000] == pytest.approx(100_000) and due[2_000] == pytest.approx(200_000)
+    rates = [after - before for before, after in pairwise(due)]
+    assert (min(rates), max(rates)) == (pytest.approx(20, abs=0.1), pytest.approx(180, abs=0.1))
+    assert rates[0] == min(rates)
 
 
 def test_a_soak_draws_faults_that_there_are_and_that_end_no_life() -> None:

@@ -12,7 +12,10 @@ const RANGES = [
   ["6 hours", 21_600, "0s"],
   ["7 days", 604_800, "10m"],
 ];
-let range = RANGES[1];
+/** The range that was chosen, on whichever page; null before anyone has chosen. */
+let chosen = null;
+/** A source opens by the second, the timeline with enough hours for something to have happened. */
+const rangeOf = (alias) => chosen ?? (alias === null ? RANGES[1] : RANGES[0]);
 
 const rate = (name) => (row) => (row.seconds ? row[name] / row.seconds : null);
 const orNone = (say) => (value) => (value === null ? "none" : say(value));
@@ -59,7 +62,7 @@ export const past = () => known;
 
 /** Asks for what the chosen range of a source needs, once in a while; of all where it is null. */
 export async function learn(alias) {
-  const [name, span, step] = range;
+  const [name, span, step] = rangeOf(alias);
   const key = JSON.stringify([alias, name]);
   wanted = key;
   const isFresh = known.key === key && Date.now() - known.at < FRESH;
@@ -88,9 +91,12 @@ const slowest = ([title, lines, say, axis]) =>
     ? [`${title}: the slowest source`, lines.map(([name, of]) => [name, of, null]), say, axis]
     : [title, lines, say, axis];
 
+/** Whether the range shows seconds from memory only, and no rows of the tables. */
+const isBySecond = (alias) => rangeOf(alias)[2] === null;
+
 /** The plots of a source, or of all where it is null, as far as the range has what they show. */
 function plotsOf(alias) {
-  if (range[2] === null) return PLOTS.filter(([, lines]) => lines.every(([, , name]) => name));
+  if (isBySecond(alias)) return PLOTS.filter(([, lines]) => lines.every(([, , name]) => name));
   return alias === null ? PLOTS.map(slowest) : PLOTS;
 }
 
@@ -101,14 +107,16 @@ export function history(alias, redraw) {
     "div",
     { class: "heading" },
     el("h2", {}, "History (UTC)"),
-    choice(redraw),
+    choice(alias, redraw),
     el("p", { class: "soft legend" }, marks[0], " warning ", marks[1], " error"),
   );
   if (!known.rows.length && !known.live.times.length) {
-    const why = "There is none yet: rows are kept as often as timeline.interval says.";
+    const why = isBySecond(alias)
+      ? "There is none yet: figures come each second, once records are copied."
+      : "There is none yet: rows are kept as often as timeline.interval says.";
     return el("section", {}, head, el("p", { class: "soft" }, why));
   }
-  const made = plotsOf(alias).map((it) => onePlot(it, marks));
+  const made = plotsOf(alias).map((it) => onePlot(it, marks, isBySecond(alias)));
   const place = el(
     "div",
     { class: "plots" },
@@ -171,7 +179,7 @@ export function columnsOf(rows, lines, first) {
 }
 
 /** The values of a plot: rows of the tables as far as there are no seconds of it. */
-function dataOf(lines) {
+function dataOf(lines, bySecond) {
   const { live, rows } = known;
   const isLive = lines.every(([, , name]) => name !== null);
   const first = isLive ? (live.times[0] ?? Infinity) : Infinity;
@@ -179,7 +187,7 @@ function dataOf(lines) {
   if (!isLive) return [at, stored];
   const columns = lines.map(([, , name]) => live.series[name]);
   // Beside rows of a minute, seconds are joined to minutes as well.
-  const [times, newest] = range[2] === null ? [live.times, columns] : means(live.times, columns);
+  const [times, newest] = bySecond ? [live.times, columns] : means(live.times, columns);
   return [[...at, ...times], stored.map((values, number) => [...values, ...newest[number]])];
 }
 
@@ -199,15 +207,15 @@ function means(times, columns) {
   ];
 }
 
-function onePlot([title, lines, say, axis], marks) {
-  const [at, values] = dataOf(lines);
+function onePlot([title, lines, say, axis], marks, bySecond) {
+  const [at, values] = dataOf(lines, bySecond);
   const all = lines.map(([name], number) => [name, values[number]]);
   const mark = (drawn) => marked(drawn, marks);
   const made = plot(title, at, all, { say: orNone(say), axis, height: 150, mark });
-  return { figure: made.figure, refresh: () => made.update(...dataOf(lines)) };
+  return { figure: made.figure, refresh: () => made.update(...dataOf(lines, bySecond)) };
 }
 
-function choice(redraw) {
+function choice(alias, redraw) {
   return el(
     "div",
     { class: "choice", role: "group", "aria-label": "How far back" },
@@ -216,10 +224,10 @@ function choice(redraw) {
         "button",
         {
           type: "button",
-          "aria-pressed": String(it === range),
+          "aria-pressed": String(it === rangeOf(alias)),
           on: {
             click: () => {
-              range = it;
+              chosen = it;
               redraw(true);
             },
           },

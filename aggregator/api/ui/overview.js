@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { el, facts, id, setText, sourceLink, stateOf, table } from "./dom.js";
 import { flow } from "./flow.js";
-import { age, ago, behind, bytes, count, percentiles, seconds, some } from "./format.js";
+import { age, ago, behind, bytes, count, percentiles, seconds } from "./format.js";
 import { follow, history, offer } from "./live.js";
 import { spark } from "./spark.js";
 import { strip } from "./strip.js";
@@ -202,7 +202,8 @@ function sources(now) {
         true,
       ],
       ["age at the hub", (it) => live(it.alias, age, 17), true],
-      ["topics", (it) => `${count(it.topics)} (${some(it.partitions, "partition")})`],
+      ["topics", (it) => count(it.topics), true],
+      ["partitions", (it) => count(it.partitions), true],
       ["issues", issues],
     ],
     now.sources,
