@@ -30,10 +30,10 @@ pytest.register_assert_rewrite(
 )
 
 OWNER, BESIDE = "shared_clusters", "beside"
-"""What a process that tests is told: where these are, and whether it has unit tests alone."""
+"""What a test process gets to know: where these are, and whether it runs unit tests alone."""
 OWNERS = pytest.StashKey[Owner]()
 NICE = 5
-"""So much less of the cores the process with unit tests alone gets: others wait for deadlines."""
+"""The niceness of the process with unit tests alone: the tests of others have deadlines."""
 
 # A process that is started by another one to test has the folder of that one.
 SCRATCH = None if "PYTEST_XDIST_WORKER" in os.environ else Scratch()
@@ -47,8 +47,8 @@ gc.disable()
 # well.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", OF_SUBMIT)
 
-# A shell that starts us in the background has us ignore Ctrl-C. So would what a test starts, and is
-# to be interrupted by it.
+# A shell that starts us in the background has us ignore Ctrl-C. A process that a test starts and
+# interrupts by it would ignore it, too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -92,7 +92,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Which process takes which file, with `--dist loadfile`; None leaves it to xdist."""
-    # Imported here: whoever runs a file without more processes needs no xdist.
+    # Imported here: a run of one file without more processes needs no xdist.
     from support.scheduling import scheduler
 
     return scheduler(config, log)
@@ -100,7 +100,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a process that is to test where the clusters are that all of them share."""
+    """Pass a new test process the place of the clusters that all of them share."""
     from support.scheduling import is_beside
 
     stash = node.config.stash
@@ -111,7 +111,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Nobody tests any more: stop these clusters, and remove what is left of what was started."""
+    """All tests are over: stop these clusters, and remove what is left of what was started."""
     if OWNERS in config.stash:
         config.stash[OWNERS].end()
     if SCRATCH is not None:
@@ -144,7 +144,7 @@ def cluster_factory() -> Iterator[ClusterFactory]:
     """`cluster_factory("name", brokers=1, config={...})` -> a running cluster of one's own.
 
     Takes what `EmbeddedCluster` takes. Stopped at the end of the test, or earlier by its user:
-    twenty brokers that nobody uses any more have 2,000 threads, which wake all the time.
+    twenty brokers that no test uses any more have 2,000 threads, which wake all the time.
     """
     with factory() as make:
         yield make

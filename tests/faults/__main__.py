@@ -23,7 +23,7 @@ from faults.report import RAW, Report, machine, write
 from faults.scenarios import SCENARIOS
 from faults.schedule import WEIGHTS, kinds_of, needs
 from faults.soak import evaluate
-from faults.world import WORKERS, Settings, Tell
+from faults.world import WORKERS, Progress, Settings
 from support import object_store
 from support.object_store import NoStoreError
 
@@ -65,7 +65,7 @@ def campaign(
         typer.Option(help="All features are on, the load has a daily shape, and topics age."),
     ] = False,
     patience: Annotated[
-        float, typer.Option(help="Deadlines are so many times as long: for a busy machine.")
+        float, typer.Option(help="Multiplies all deadlines, for a busy machine.")
     ] = 1.0,
     out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("docs/results"),
     raw: Annotated[Path, typer.Option(help="Folder of the raw figures, as JSON.")] = RAW,
@@ -109,7 +109,7 @@ def campaign(
             says = f"faults drawn for {minutes:g} minutes with seed {settings.seed}"
             script = random_script(minutes, chosen)
             judged = evaluate if soak else None
-            rounds.append(run_round("random", says, whole, script, _teller(), evaluate=judged))
+            rounds.append(run_round("random", says, whole, script, _progress(), evaluate=judged))
     except KeyboardInterrupt:
         typer.echo("interrupted: what had not ended is not written", err=True)
         raise typer.Exit(130) from None
@@ -122,9 +122,9 @@ def campaign(
 
 def _prepare() -> None:
     """What is made once is there before anything has to be in time."""
-    tell = _teller()
-    jars("broker", progress=tell)
-    class_archive(cache_folder(), spark_java_home(), spark_jars(None, tell), tell)
+    progress = _progress()
+    jars("broker", progress=progress)
+    class_archive(cache_folder(), spark_java_home(), spark_jars(None, progress), progress)
 
 
 def _write(rounds: list[Round], where: Mapping[str, object], out: Path, raw: Path) -> None:
@@ -133,18 +133,18 @@ def _write(rounds: list[Round], where: Mapping[str, object], out: Path, raw: Pat
     for path in write(report, out, raw):
         typer.echo(f"written: {path}", err=True)
     for each in rounds:
-        _tell_end(each)
+        _echo_end(each)
 
 
 def _scenario(name: str, settings: Settings, given: Mapping[str, Any]) -> Round:
     scenario = SCENARIOS[name]
     own = replace(settings, **{**scenario.settings, **given})
     return run_round(
-        name, scenario.says, own, scenario.script, _teller(), evaluate=scenario.evaluate
+        name, scenario.says, own, scenario.script, _progress(), evaluate=scenario.evaluate
     )
 
 
-def _tell_end(each: Round) -> None:
+def _echo_end(each: Round) -> None:
     if each.good:
         typer.echo(f"{each.name}: good", err=True)
         return
@@ -179,13 +179,13 @@ def _list() -> None:
         typer.echo(f"  {name:22} {scenario.says}")
 
 
-def _teller() -> Tell:
+def _progress() -> Progress:
     began = time.monotonic()
 
-    def tell(line: str) -> None:
+    def progress(line: str) -> None:
         typer.echo(f"[{time.monotonic() - began:5.0f} s] {line}", err=True)
 
-    return tell
+    return progress
 
 
 if __name__ == "__main__":

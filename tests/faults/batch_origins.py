@@ -54,7 +54,7 @@ def passed_in(segment: bytes) -> Iterator[Passed]:
 
 
 class BatchOrigins:
-    """Tells the origin of a hub record by its partition and offset; None where no batch says it.
+    """Finds the origin of a hub record by its partition and offset; None where no batch says it.
 
     `logs`: hub partition -> the folder of its log, at its leader. `places`: the source partitions.
     """

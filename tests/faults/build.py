@@ -22,7 +22,7 @@ from faults.clusters import (
 )
 from faults.load import Writer, alias_of
 from faults.soak import GROUP, features, life_at_sources
-from faults.world import AGING, ALIASES, LATER, REFUSED, TOPIC, WORKERS, Settings, Tell, World
+from faults.world import AGING, ALIASES, LATER, REFUSED, TOPIC, WORKERS, Progress, Settings, World
 from support.application import Application
 from support.object_store import Store
 from support.running import make_config, source
@@ -38,13 +38,13 @@ STORE_SECONDS = 0.05
 
 
 @contextmanager
-def world(settings: Settings, tell: Tell, folder: Path | None = None) -> Iterator[World]:
+def world(settings: Settings, progress: Progress, folder: Path | None = None) -> Iterator[World]:
     """A world with its clusters and its load; the application is not started yet.
 
     Everything is ended with the block. The folder is left behind (clusters' data, state, logs).
     """
     root = folder or Path(tempfile.mkdtemp(prefix="faults-"))
-    made = World(settings, root, tell)
+    made = World(settings, root, progress)
     with ExitStack() as stack:
         if settings.tokens:
             made.token_server = stack.enter_context(tokens_for(made))
@@ -83,7 +83,9 @@ def world(settings: Settings, tell: Tell, folder: Path | None = None) -> Iterato
             stack.callback(writer.stop, 0.0)
         if settings.soak:
             stack.enter_context(life_at_sources(made))
-        tell(f"the clusters run, and {settings.rate:.0f} records/s are written; state in {root}")
+        progress(
+            f"the clusters run, and {settings.rate:.0f} records/s are written; state in {root}"
+        )
         yield made
 
 

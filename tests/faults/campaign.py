@@ -18,12 +18,12 @@ from faults.judge import Judge, Verdict
 from faults.nemeses import strike
 from faults.schedule import LOCAL, faults
 from faults.usage import Usage, metering, trends
-from faults.world import TOPIC, Restart, Settings, Struck, Tell, World
+from faults.world import TOPIC, Progress, Restart, Settings, Struck, World
 
 DRAIN_SECONDS = 200.0
 STILL_SECONDS = 0.5
 READ_SECONDS = 120.0
-"""A reader that gets nothing for so long has failed."""
+"""A reader that gets nothing for this long has failed."""
 
 Script = Callable[[World], None]
 
@@ -53,7 +53,7 @@ class Round:
 
 
 def random_script(minutes: float, kinds: Sequence[str] = LOCAL, count: int | None = None) -> Script:
-    """Faults drawn from the world's seed, one after the other, for so long; at most `count`."""
+    """Faults drawn from the world's seed, one after the other, for `minutes`; at most `count`."""
 
     def script(made: World) -> None:
         for fault in islice(faults(made.settings.seed, kinds), count):
@@ -70,18 +70,18 @@ def run_round(
     says: str,
     settings: Settings,
     script: Script,
-    tell: Tell,
+    progress: Progress,
     *,
     evaluate: Script | None = None,
     folder: Path | None = None,
 ) -> Round:
-    """Run a script under load, drain, judge. What goes wrong stands in the round's `failures`.
+    """Run a script under load, drain, judge. What goes wrong is in the round's `failures`.
 
     `evaluate` looks at the world once the hub was read, and may add notes and failures.
     The folder is removed when all is good, and kept when not.
     """
     done = Round(name, says, settings, time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()))
-    with world(settings, tell, folder) as made:
+    with world(settings, progress, folder) as made:
         done.folder = str(made.folder)
         try:
             with metering(made) as done.usages:
@@ -93,7 +93,7 @@ def run_round(
             made.note(f"the script ended early: {type(error).__name__}: {error}")
             for writer in made.writers:
                 writer.stop()
-        done.verdict = judge(made, tell)
+        done.verdict = judge(made, progress)
         if evaluate is not None:
             evaluate(made)
         for it in trends(done.usages):
@@ -114,10 +114,10 @@ def drain(made: World) -> float:
     for writer in made.writers:
         writer.stop()
     expected = made.expected()
-    made.tell(f"no more load; {expected} records are to be in the hub")
+    made.progress(f"no more load; {expected} records have to be in the hub")
     before = -1
     while (held := made.delivered()) < expected or held != before:
-        # What is there twice does not count for what is not there yet: so it has to stand still.
+        # A record that is there twice must not stand in for a missing one: the count has to stop.
         before = held
         made.keep_alive()
         if time.monotonic() > began + allowed:
@@ -129,7 +129,7 @@ def drain(made: World) -> float:
     return round(seconds, 1)
 
 
-def judge(made: World, tell: Tell) -> Verdict:
+def judge(made: World, progress: Progress) -> Verdict:
     """Read every source and the hub as a stranger would, and compare."""
     made.source_arrivals = {alias: array("q") for alias in made.sources}
     made.hub_arrivals = {alias: array("q") for alias in made.sources}
@@ -139,7 +139,7 @@ def judge(made: World, tell: Tell) -> Verdict:
     verdict = _judge_topic(made, TOPIC, made.aliases, acks)
     for topic, alias in made.topics_in_hub().items():
         verdict.join(_judge_topic(made, topic, (alias,), {}))
-    tell(f"{verdict.in_hub} records in the hub; wrong: {verdict.problems or 'nothing'}")
+    progress(f"{verdict.in_hub} records in the hub; wrong: {verdict.problems or 'nothing'}")
     return verdict
 
 

@@ -1,4 +1,4 @@
-"""The clusters of a world: what each of them is, and what stands before it."""
+"""The clusters of a world: what each of them is, and what is in front of it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from support.tokens import TokenServer, token_server
 TOKENS, WATCHED = "TOKENS", "WATCHED"
 CLIENT_ID = "copier"
 TOKEN_SECONDS = 10
-"""How long a token is good: one that cannot be renewed is to be missed within a fault."""
+"""How long a token is valid: a fault must be long enough to miss one that is not renewed."""
 FORGETFUL = {"producer.id.expiration.check.interval.ms": "1000"}
 """Ten minutes otherwise, in which a lost acknowledgement is repeated and known again."""
 
 
 class ProxiedHub(ProxiedCluster):
-    """Its brokers reach each other through proxies, too, and whoever watches reaches them directly.
+    """Its brokers reach each other through proxies, too; anyone who watches reaches them directly.
 
-    The controllers do without: with replication cut, every broker is alive for all others.
+    The controllers use no proxies: with replication cut, every broker is alive for all others.
     """
 
     def __init__(self, brokers: int, **options: object) -> None:
@@ -123,5 +123,5 @@ def _tokens_listener(tokens: TokenServer) -> dict[str, str]:
 
 
 def _users(made: World, alias: str) -> dict[str, str]:
-    """Who has to log in at a source by a password; nobody at an open one."""
+    """The users that log in at a source with a password; none at an open one."""
     return {USER: PASSWORD} if made.settings.locked and alias == made.locked_alias else {}

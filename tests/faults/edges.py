@@ -26,9 +26,9 @@ REFUSALS = ({"segment.bytes": "100000"}, {"message.downconversion.enable": "fals
 
 
 def follower_cut(world: World, fault: Fault) -> None:
-    """What leaders have appended, and no follower has, is nobody's yet when we die.
+    """Die while leaders have appended records that no follower has.
 
-    So it is behind what a reader is shown until replication works again, when lanes run.
+    Readers are not shown them until replication works again, and lanes run then.
     """
     restart = _start_while_cut(world, fault, fault.seconds)
     _all_flow(world, fault, _begun(world, restart))
@@ -122,7 +122,7 @@ def topic_refused(world: World, fault: Fault) -> None:
 
 
 def tokens_hang(world: World, fault: Fault) -> None:
-    """The source that wants tokens starts again, so that each client logs in anew, and cannot."""
+    """The source that wants tokens starts again: each client has to log in again, and cannot."""
     alias = world.locked_alias
     broker = world.sources[alias].brokers[0]
     with HOLDS["tokens-hang"](world, fault), _undisturbed(world, str(fault), _others(world, alias)):

@@ -110,7 +110,7 @@ def follower_cut(world: World, _fault: Fault) -> Iterator[None]:
 def acks_lost(world: World, _fault: Fault) -> Iterator[None]:
     """The hub writes what is days old, its answers are lost, and it forgets who wrote.
 
-    By the records' own time its brokers tell which producers have ended long ago.
+    The brokers conclude from the records' own time which producers have ended long ago.
     """
     assert world.proxies, "this needs a hub behind proxies"
     for writer in world.writers:

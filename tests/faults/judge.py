@@ -138,7 +138,7 @@ class Judge:
     def verdict(self, acknowledged: Mapping[Place, bytearray]) -> Verdict:
         """The end of it. `acknowledged`: a byte per offset, 1 where a source acknowledged.
 
-        What a source holds is to be in the hub, acknowledged or not.
+        What a source holds must be in the hub, acknowledged or not.
         """
         for place, digests in self._digests.items():
             seen = self._seen.get(place, bytearray())

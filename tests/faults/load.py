@@ -105,7 +105,7 @@ class Writer:
         return {(self.alias, number): acks for number, acks in enumerate(self._acks)}
 
     def due(self, seconds: float) -> float:
-        """How many records are to be written in the first `seconds`."""
+        """How many records have to be written in the first `seconds`."""
         if not self.day_seconds:
             return seconds * self._rate
         turn = 2 * math.pi / self.day_seconds

@@ -47,7 +47,7 @@ def strike(world: World, fault: Fault) -> None:
     NEMESES["overlap" if fault.during else fault.kind].act(world, fault)
     world.keep_alive()
     world.struck.append(Struck(round(began, 1), str(fault), round(world.seconds - began, 1)))
-    world.tell(f"{fault}: records flow again after {world.seconds - began:.1f} s")
+    world.progress(f"{fault}: records flow again after {world.seconds - began:.1f} s")
 
 
 def app_kill(world: World, fault: Fault) -> None:
@@ -139,7 +139,7 @@ def executor_kill_at(world: World, fault: Fault) -> None:
 
 
 def executor_pause(world: World, fault: Fault) -> None:
-    """SIGSTOP to one executor, so long that its lease may end; SIGCONT later."""
+    """SIGSTOP to one executor, for long enough that its lease may end; SIGCONT later."""
     workers = _workers(world)
     frozen = workers.executors()[:1]
     for pid in frozen:
@@ -172,7 +172,7 @@ def die_at(world: World, failpoint: str, why: str) -> None:
         world.app.terminate()
     if not world.app.wait(FAILPOINT_SECONDS):
         # A recovery that finds nothing to write does not pass the places of a replay.
-        world.tell(f"not at {failpoint} within {FAILPOINT_SECONDS:.0f} s: killed where it is")
+        world.progress(f"not at {failpoint} within {FAILPOINT_SECONDS:.0f} s: killed where it is")
         world.kill_app()
     elif not world.app.failpoints():
         world.note(f"armed with {failpoint}, it ended by itself: {world.exit_of_app()}")

@@ -13,7 +13,7 @@ from typing import Any
 from faults.nemeses import NEMESES, die_at, die_within, strike
 from faults.schedule import RECOVERY, Fault, needs
 from faults.steering import WARM_SECONDS, steer
-from faults.steps import step, tell_silence
+from faults.steps import report_silence, step
 from faults.takeovers import SMALL as TWO
 from faults.takeovers import take_overs
 from faults.world import ALIASES, World
@@ -24,8 +24,8 @@ QUIET = {
     "log_append_time": True,
     # What a user has who sets none.
     "checkpoint_seconds": 5.0,
-    # All clusters share two cores with the application. A silence is to tell of its supervision,
-    # not of a machine that has too little of them: one broker for the hub, and less load.
+    # All clusters share two cores with the application. A silence must come from its supervision,
+    # not from a machine with too few cores: hence one broker for the hub, and less load.
     "rate": 500.0,
     "linger_ms": 50.0,
     "hub_brokers": 1,
@@ -36,7 +36,7 @@ QUIET = {
 PAUSED = ALIASES[0]
 PAUSE_SECONDS = 60.0
 AFTER_SECONDS = 20.0
-"""The silence of the others is watched for so long after the source is back, too."""
+"""How long the silence of the others is still watched after the source is back."""
 
 
 def nothing(_world: World) -> None:
@@ -54,7 +54,7 @@ class Scenario:
 
 
 def kills(times: int) -> Callable[[World], None]:
-    """kill -9 so many times, at random moments."""
+    """kill -9 it `times` times, at random moments."""
 
     def script(world: World) -> None:
         rng = random.Random(world.settings.seed)
@@ -65,7 +65,7 @@ def kills(times: int) -> Callable[[World], None]:
 
 
 def recovery_kills(times: int) -> Callable[[World], None]:
-    """Kill it under load, then so many times in a row while it recovers from that."""
+    """Kill it under load, then `times` times in a row while it recovers from that."""
 
     def script(world: World) -> None:
         rng = random.Random(world.settings.seed)
@@ -82,7 +82,7 @@ def recovery_kills(times: int) -> Callable[[World], None]:
 
 
 def of_kind(kind: str, seconds: float, times: int = 1) -> Callable[[World], None]:
-    """One kind of fault, so many times."""
+    """One kind of fault, `times` times."""
 
     def script(world: World) -> None:
         for turn in range(times):
@@ -132,7 +132,7 @@ def executor_kills(world: World) -> None:
             return
         killed = time.monotonic()
         os.kill(executors[0], signal.SIGKILL)
-        world.tell(f"one of {len(executors)} executors is killed")
+        world.progress(f"one of {len(executors)} executors is killed")
         for alias in ALIASES:
             # Its lanes fail, wait for their producers' time to be over, and are recovered.
             world.wait_for_records(killed + 3, f"an executor was killed, {alias}", alias=alias)
@@ -228,19 +228,19 @@ SCENARIOS: dict[str, Scenario] = {
         "a source is frozen for 60 s, each source in lanes of its own",
         source_paused,
         {**QUIET, "lanes": "source"},
-        tell_silence(0.2),
+        report_silence(0.2),
     ),
     "source-paused-shared": Scenario(
         "a source is frozen for 60 s, all sources in one lane",
         source_paused,
         QUIET,
-        tell_silence(0.2),
+        report_silence(0.2),
     ),
     "source-steered": Scenario(
         "a source is paused, resumed, removed, added, and refuses our login for a while",
         steer,
         {**QUIET, "commanded": True, "locked": True},
-        tell_silence(0.2),
+        report_silence(0.2),
     ),
     "take-overs": Scenario(
         "two instances take turns 30 times: killed, frozen, stopped, with a change of the config "

@@ -19,7 +19,7 @@ WATCHED_SECONDS = 40.0
 """Longer than the checkpoint interval of this scenario, so that a batch of each lane ends in it."""
 LOCKED_SECONDS = 40.0
 WARM_SECONDS = 120.0
-"""So long Java has compiled what the load runs through, before anything is done."""
+"""For this long nothing is done: Java compiles the code that the load runs through."""
 
 
 def steer(world: World) -> None:
@@ -43,14 +43,14 @@ def steer(world: World) -> None:
     _step(world, f"{TARGET} is added to the config", lambda: reload(whole))
     _step(
         world,
-        f"{TARGET} is started anew and refuses our login",
+        f"{TARGET} is restarted and refuses our login",
         lambda: change_password(cluster, PASSWORD, "another", quietly=True),
         LOCKED_SECONDS,
     )
     back = time.monotonic()
     _step(
         world,
-        f"{TARGET} is started anew and takes our login",
+        f"{TARGET} is restarted and takes our login",
         lambda: change_password(cluster, "another", PASSWORD, quietly=True),
         LOCKED_SECONDS,
     )

@@ -32,7 +32,7 @@ SMALL = {
     "hub_brokers": 1,
     "replication": 1,
     "min_isr": 1,
-    # One elsewhere is waited for so long.
+    # How long a writer elsewhere is waited for.
     "delivery_timeout_seconds": 6.0,
 }
 FASTER = 1_000_000
@@ -58,7 +58,7 @@ class Instance(Application):
 
 @dataclass
 class Pair:
-    """The one that writes and the one that stands by, and what the config is by now.
+    """The instance that writes, the one on standby, and the current config.
 
     `edits` and `rotations` count what was done; `added` is whether the source over REST is there.
     """
@@ -109,13 +109,13 @@ class Pair:
         self.added = False
 
     def edit(self) -> None:
-        """Change the YAML, and have nobody read it again."""
+        """Change the YAML, and let no instance read it again."""
         self.edits += 1
         self.tree["sources"][EDITED]["max_records_per_second"] = FASTER + self.edits
         self._put(self.file, yaml.safe_dump(self.tree))
 
     def rotate(self) -> None:
-        """Another password at a source; the one that writes is not told, and is refused."""
+        """Set another password at a source: the writer does not learn it, and is refused."""
         before, self.rotations = self._password, self.rotations + 1
         change_password(self.world.sources[LOCKED], before, self._password, quietly=True)
         self._put(self.secret, self._password)
@@ -142,7 +142,7 @@ class Pair:
         """Leave one that writes, of all sources."""
         self.standby.terminate()
         if not self.standby.wait(self.world.allowed_seconds) or self.standby.exit_code:
-            self.world.note(f"one that stands by ends with {self.standby.exit_code}")
+            self.world.note(f"a standby ends with {self.standby.exit_code}")
         if not self.added:
             self.add()
 
@@ -162,15 +162,15 @@ class Pair:
     def _command(self, method: str, path: str, body: Any = None) -> None:
         deadline = time.monotonic() + self.world.allowed_seconds
         while True:
-            code, told = self.writer.ask(method, path, body)
+            code, answer = self.writer.ask(method, path, body)
             if code < 300:
                 return
             if code != 503 or time.monotonic() > deadline:
-                raise AssertionError(f"{method} {path}: {code} {told}")
+                raise AssertionError(f"{method} {path}: {code} {answer}")
             time.sleep(0.5)
 
     def _start(self, port: int) -> Instance:
-        """Start one that stands by; where nobody writes, it begins at once."""
+        """Start a standby; where no other instance writes, it begins at once."""
         made = Instance(self.file, port, self.program)
         self.world.lives.append(made)
         if hasattr(self, "writer"):
@@ -208,7 +208,7 @@ CHANGES = (Pair.add, Pair.edit, Pair.rotate, Pair.remove)
 
 
 def take_overs(times: int, program: Sequence[str] = PROGRAM) -> Callable[[World], None]:
-    """So many of them, each after a change of the config that only the file, or REST, knows of."""
+    """Take over `times` times, each after a config change that only the file or REST knows."""
 
     def script(world: World) -> None:
         rng = random.Random(world.settings.seed)
@@ -222,7 +222,7 @@ def take_overs(times: int, program: Sequence[str] = PROGRAM) -> Callable[[World]
             pair.take_over(end)
             what = f"{change.__name__}, then {end.__name__}"
             world.struck.append(Struck(round(began, 1), what, round(world.seconds - began, 1)))
-            world.tell(f"{what}: the other one writes after {world.seconds - began:.1f} s")
+            world.progress(f"{what}: the other one writes after {world.seconds - began:.1f} s")
         pair.end_well()
 
     return script

@@ -121,7 +121,7 @@ def metering(made: World) -> Iterator[list[Usage]]:
 
 def _usage(made: World) -> Usage:
     group = made.app.pid
-    copy_ms, commit_age = _told(made) if made.settings.commanded else (None, None)
+    copy_ms, commit_age = _from_status(made) if made.settings.commanded else (None, None)
     threads = descriptors = 0
     for pid, fields in members(group).items():
         threads += int(fields[THREADS])
@@ -147,7 +147,7 @@ def _usage(made: World) -> Usage:
     )
 
 
-def _told(made: World) -> tuple[float | None, float | None]:
+def _from_status(made: World) -> tuple[float | None, float | None]:
     """`copy_ms` and `commit_age` as the status has them; None while it does not answer."""
     with suppress(OSError):
         code, status = ask("GET", f"http://{made.config.api.listen}/api/status")

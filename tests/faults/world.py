@@ -38,15 +38,15 @@ AGING = ("short", "compacted")
 LATER, REFUSED = "later", "refused"
 """How topics are named that are made while it runs: good ones, and those that the hub refuses."""
 BACKUPS = 3
-"""So many backups of the state are kept, the newest ones."""
+"""How many backups of the state are kept: the newest ones."""
 SECONDS = 120.0
 ASKED_SECONDS = 60.0
 """A broker that is asked may be busy."""
 
 OWN_ENDS_ALLOWED = 4
-"""So many lives in a row may end by themselves, without a record, before the round is given up."""
+"""How many lives in a row may end by themselves, without a record, before the round is given up."""
 
-Tell = Callable[[str], None]
+Progress = Callable[[str], None]
 
 
 class HopelessError(Exception):
@@ -55,20 +55,20 @@ class HopelessError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a round runs with; all of it stands in the report.
+    """What a round runs with; the report shows all of it.
 
-    `session_seconds`, `lag_seconds`: so long a hub broker without a sign of life, and a follower
-    that does not follow, are waited for. `batch_seconds`: how long a batch of a lane is; 0: as the
-    application has it. `commanded`: the application listens for commands. `store`: the checkpoint
-    is on a real object store. `locked`: the last source wants a login; `tokens`: it wants one by
-    OAUTHBEARER. `older`: the version of the second source, which takes topics that the hub refuses;
-    hub topics then take their configs from sources. `proxied`: the application and hub brokers
-    reach hub brokers through proxies, and these look every second for producers to forget.
+    `session_seconds`, `lag_seconds`: how long the hub waits for a broker without a sign of life,
+    and for a follower that does not follow. `batch_seconds`: how long a batch of a lane is; 0: as
+    the application has it. `commanded`: the application listens for commands. `store`: the
+    checkpoint is on a real object store. `locked`: the last source wants a login; `tokens`: it
+    wants one by OAUTHBEARER. `older`: the version of the second source, which takes topics that the
+    hub refuses; hub topics then take their configs from sources. `proxied`: the application and hub
+    brokers reach hub brokers through proxies, and these look every second for producers to forget.
     `batches`: they are copied as they are, where they can be. `soak`: all optional features are on,
-    the load has a daily shape, and there are topics that age. `silence_seconds`: the others may be
-    silent for so long when something is done to one source.
-    `patience`: what has to be in time may take so many times as long, on a machine that is busy
-    with other things.
+    the load has a daily shape, and there are topics that age. `silence_seconds`: how long the
+    others may be silent when something is done to one source.
+    `patience`: how many times as long anything may take that has to be in time, on a machine that
+    is busy with other things.
     """
 
     seed: int = 1
@@ -131,11 +131,11 @@ class Step:
 
 @dataclass
 class World:
-    """All that a fault can be done to; `tell` writes a line of progress."""
+    """All that a fault can be done to; `progress` writes a progress line."""
 
     settings: Settings
     folder: Path
-    tell: Tell
+    progress: Progress
     sources: dict[str, EmbeddedCluster] = field(default_factory=dict)
     writers: list[Writer] = field(default_factory=list)
     lives: list[Application] = field(default_factory=list)
@@ -320,7 +320,7 @@ class World:
     def note(self, failure: str) -> None:
         """Something that must not be."""
         self.failures.append(f"[{self.seconds:.0f} s] {failure}")
-        self.tell(f"FAILURE: {failure}")
+        self.progress(f"FAILURE: {failure}")
 
     def _note_end(self, why: str) -> None:
         """Note once that the present life ended by itself."""
@@ -388,7 +388,7 @@ class World:
         return topic in admin(self.hub.admin_servers).list_topics(timeout=ASKED_SECONDS).topics
 
     def topics_in_hub(self) -> dict[str, str]:
-        """Topics made while it ran that are to be in the hub, and the source that has each.
+        """Topics made while it ran that must be in the hub, and the source that has each.
 
         One that the hub refuses may be left out; once it is there, it counts.
         """
@@ -400,15 +400,15 @@ class World:
 
     def logs_of(self, topic: str) -> dict[int, Path]:
         """The folder of the log of each partition of a hub topic, at its leader."""
-        told = admin(self.hub.admin_servers).list_topics(topic, timeout=ASKED_SECONDS)
+        metadata = admin(self.hub.admin_servers).list_topics(topic, timeout=ASKED_SECONDS)
         return {
             number: self.folder / "hub" / f"broker-{it.leader}" / "data" / f"{topic}-{number}"
-            for number, it in told.topics[topic].partitions.items()
+            for number, it in metadata.topics[topic].partitions.items()
         }
 
     def _metadata(self) -> Mapping[int, Any]:
-        told = admin(self.hub.admin_servers).list_topics(TOPIC, timeout=ASKED_SECONDS)
-        found: Mapping[int, Any] = told.topics[TOPIC].partitions
+        metadata = admin(self.hub.admin_servers).list_topics(TOPIC, timeout=ASKED_SECONDS)
+        found: Mapping[int, Any] = metadata.topics[TOPIC].partitions
         return found
 
     def hub_topic_config(self) -> dict[str, str]:

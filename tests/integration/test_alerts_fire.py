@@ -1,7 +1,7 @@
 """Each alert fires: a real Prometheus, a running aggregator, and each condition on real clusters.
 
-The rules are those of docker/prometheus. Only their durations are others: a minute of a `for`, and
-of a window, is some seconds here. Their limits are not, so that what is to be a minute behind is.
+The rules are those of docker/prometheus. Only their durations differ: a minute of a `for`, and of a
+window, is some seconds here. Their limits do not: what must be a minute behind is a minute behind.
 Each test causes what its alert is for; what one needs long for is caused at the start.
 """
 
@@ -65,7 +65,7 @@ def test_while_all_is_well_nothing_fires_but_for_a_source_of_which_nothing_match
     assert others <= {"AggregatorBehind"}
 
 
-def test_what_it_tells_is_what_prometheus_takes(world: Watched) -> None:
+def test_prometheus_accepts_its_metrics(world: Watched) -> None:
     checked = promtool("check", "metrics", given=world.metrics())
     assert (checked.returncode, checked.stdout) == (0, "")
 
@@ -105,7 +105,7 @@ def test_positions_that_cannot_be_committed(world: Watched) -> None:
     aside = table.with_name("aside")
     table.rename(aside)
     try:
-        # A file in its place: so nobody can write there, whatever rights he has.
+        # With a file in its place no one can write there, whatever their rights.
         table.write_text("")
         world.fires("AggregatorCheckpointOld")
     finally:

@@ -35,7 +35,7 @@ PARTITIONS = 2
 
 
 class World:
-    """A source topic with older records, a hub, and commands to whoever runs."""
+    """A source topic with older records, a hub, and commands to the instance that runs."""
 
     def __init__(
         self, cluster: EmbeddedCluster, hub: EmbeddedCluster, folder: Path, topic: str, **of: Any
@@ -55,7 +55,7 @@ class World:
         self.file.write_text(to_yaml(self.config))
 
     def write(self, count: int) -> None:
-        """So many records more in each partition."""
+        """Write `count` more records to each partition."""
         for partition in range(PARTITIONS):
             produce(self.source.bootstrap_servers, self.topic, records(count, partition))
 
@@ -75,11 +75,11 @@ class World:
 
     def backfill(self) -> tuple[RunResult, list[Event]]:
         """Do what was ordered, and nothing else."""
-        told: list[Event] = []
+        events: list[Event] = []
         control = Control(self.config, only_backfills=True)
-        done = run(self.config, control=control, until_caught_up=True, on_event=told.append)
+        done = run(self.config, control=control, until_caught_up=True, on_event=events.append)
         assert (done.exit_code, done.problems) == (0, ())
-        return done, told
+        return done, events
 
     def assert_copied(self, beside: range, at_least: int) -> None:
         """Everything is there once, what came beside the live flow and all else each in order."""
@@ -169,8 +169,8 @@ def test_what_the_hub_held_already_of_the_range_is_not_written_again(
     assert len(read_topic(to, unique)) == PARTITIONS * 400
     world.order("--rate", "400/s")
     # Two would write the same records.
-    told = world.cli("positions", "rewind", "--to-offset", "500", "--yes", exit_code=2)
-    assert "backfill b1 reads it up to 900" in told
+    refused = world.cli("positions", "rewind", "--to-offset", "500", "--yes", exit_code=2)
+    assert "backfill b1 reads it up to 900" in refused
     assert "backfill b1 reads it already" in world.cli(
         "backfill", "--source", "eu", "--topic", unique, exit_code=2
     )

@@ -92,10 +92,10 @@ def _assert_they_cost_only_themselves(
         topics={"rename": "${cluster}.${topic}", "partitions": "source", "grow": True},
         api={"listen": "off"},
     )
-    told = asked(tmp_path, config, "plan", EXIT_DONE)
-    assert_told(told["warnings"], [it["sources"] for it in told["refused_topics"]])
+    planned = asked(tmp_path, config, "plan", EXIT_DONE)
+    assert_warned(planned["warnings"], [it["sources"] for it in planned["refused_topics"]])
     checked = asked(tmp_path, config, "check", EXIT_CONFIG)
-    assert_told(checked["warnings"], checked["refused_topics"])
+    assert_warned(checked["warnings"], checked["refused_topics"])
     # Neither has made anything.
     assert {it for it in topics_of(to) if not it.startswith("__")} == {THEIRS}
     with run_in_background(config) as running:
@@ -122,7 +122,8 @@ def _assert_they_cost_only_themselves(
         assert [counts[f"europe.{topic}"] for topic in (GROWS, STAYS)] == [3, 1]
         looks = 4
         running.wait_for(
-            lambda: [it.kind for it in running.events].count("topic_refused") == looks, "it is told"
+            lambda: [it.kind for it in running.events].count("topic_refused") == looks,
+            "it is reported",
         )
         left_out = [it.sources for it in running.status.refused_topics]
         assert sorted(left_out) == [
@@ -140,8 +141,8 @@ def _assert_they_cost_only_themselves(
     assert any("no topic is called forbidden here" in it for it in done.problems)
 
 
-def assert_told(warnings: list[str], refused: list[Any]) -> None:
-    """Whether what the hub does not take is told ahead."""
+def assert_warned(warnings: list[str], refused: list[Any]) -> None:
+    """Assert that the warnings name what the hub does not take."""
     said = " ".join(warnings)
     assert "hub topic europe.small: the hub refuses segment.bytes=100000" in said
     for config in ADAPTED["plain"]:
@@ -154,7 +155,7 @@ def assert_told(warnings: list[str], refused: list[Any]) -> None:
 
 
 @pytest.mark.timeout(280)
-def test_clusters_with_one_id_are_told_apart_by_one_setting(
+def test_one_setting_distinguishes_clusters_with_the_same_id(
     cluster_factory: ClusterFactory, tmp_path: Path
 ) -> None:
     """As two containers of one image have it, that sets CLUSTER_ID."""

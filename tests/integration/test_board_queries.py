@@ -29,7 +29,7 @@ TOPICS = 2
 
 
 def grown(turn: int) -> Status:
-    """A status with everything on, whose records are so many times those of the first one."""
+    """A status with everything on, with `turn` times the records of the first one."""
 
     def more(source: SourceStatus) -> SourceStatus:
         counts = {"age_counts": source.age_counts, "flight_counts": source.flight_counts}

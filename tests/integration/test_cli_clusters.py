@@ -30,7 +30,7 @@ from support.application import events_in
 from support.clusters import ClusterFactory
 from support.reading import SECONDS, topics_of, wait_for
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 SECRET = "wrong-and-secret"
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def guarded(lasting_clusters: ClusterFactory) -> EmbeddedCluster:
-    """A cluster that lets nobody in but `root`."""
+    """A cluster that lets only `root` in."""
     return lasting_clusters(
         "guarded-cli", sasl_users={"root": "r"}, super_users=["root"], acls=True
     )
@@ -86,7 +86,7 @@ def assert_nothing_written(folder: Path) -> None:
 
 @pytest.mark.parametrize("command", ["plan", "run"])
 def test_a_dead_hub_ends_with_3(folder: Path, source_a: EmbeddedCluster, command: str) -> None:
-    write(folder, cluster(NOBODY), "x", a=cluster(source_a.bootstrap_servers))
+    write(folder, cluster(NO_BROKER), "x", a=cluster(source_a.bootstrap_servers))
     result = run(command)
     assert (result.exit_code, result.stdout) == (3, "")
     assert "(hub): unreachable" in result.stderr
@@ -100,7 +100,7 @@ def test_check_names_every_cluster_that_is_down(
 ) -> None:
     create_topic(source_a.bootstrap_servers, unique)
     up, down = cluster(source_a.bootstrap_servers), cluster("127.0.0.1:2")
-    write(folder, cluster(NOBODY), unique, up=up, down=down)
+    write(folder, cluster(NO_BROKER), unique, up=up, down=down)
     result = run("check", "-o", "json")
     assert result.exit_code == 3
     found = json.loads(result.stdout)
@@ -141,7 +141,7 @@ def test_a_dead_source_is_a_warning_of_the_plan(
 ) -> None:
     create_topic(source_a.bootstrap_servers, unique, partitions=3)
     a = cluster(source_a.bootstrap_servers)
-    write(folder, cluster(hub.bootstrap_servers), unique, a=a, dead=cluster(NOBODY))
+    write(folder, cluster(hub.bootstrap_servers), unique, a=a, dead=cluster(NO_BROKER))
     result = run("plan")
     assert result.exit_code == 0, result.output
     assert f"create {unique}: 3 partitions" in result.stdout
@@ -154,7 +154,7 @@ def test_a_dead_source_is_a_warning_of_the_plan(
 
 
 def test_a_run_without_any_source_ends_with_3(folder: Path, hub: EmbeddedCluster) -> None:
-    write(folder, cluster(hub.bootstrap_servers), "x", dead=cluster(NOBODY))
+    write(folder, cluster(hub.bootstrap_servers), "x", dead=cluster(NO_BROKER))
     result = run("run")
     assert result.exit_code == 3
     assert "dead: unreachable" in result.stderr
@@ -206,7 +206,7 @@ def test_lag_in_offsets_and_bytes(
     record = NewRecord(b"v" * 80, b"k" * 10, 0, [("h", b"x" * 9)])
     produce(source_a.bootstrap_servers, unique, [record] * 300)
     produce(source_a.bootstrap_servers, unique, [NewRecord(b"v" * 50, partition=1)] * 10)
-    a, dead = cluster(source_a.bootstrap_servers), cluster(NOBODY)
+    a, dead = cluster(source_a.bootstrap_servers), cluster(NO_BROKER)
     write(folder, cluster(hub.bootstrap_servers), unique, a=a, dead=dead)
     partitions = [SourcePartition("a", unique, each) for each in range(3)]
     lost = SourcePartition("dead", unique, 0)
@@ -273,8 +273,8 @@ def test_a_run_serves_its_status_and_stops_cleanly(
     programs.append(program)
 
     def api() -> str | None:
-        told = [event["message"] for event in events_in(log) if event["event"] == "api"]
-        return told[0].split()[-1] if told else None
+        addresses = [event["message"] for event in events_in(log) if event["event"] == "api"]
+        return addresses[0].split()[-1] if addresses else None
 
     url = wait_until(api, seconds=SECONDS, what=lambda: f"no API: {log.read_text()}")
 

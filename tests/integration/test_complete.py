@@ -37,7 +37,7 @@ class Shell:
         self.sent: list[bytes] = []
 
     def write(self, cluster: EmbeddedCluster, count: int, partition: int = -1) -> datetime:
-        """Write so many records; returns a moment at which all of them are acknowledged."""
+        """Write `count` records; returns a moment at which all of them are acknowledged."""
         values = self.numbers(count)
         records = [NewRecord(it, it, partition) for it in values]
         produce(cluster.bootstrap_servers, self.topic, records)
@@ -77,16 +77,18 @@ def transaction(cluster: EmbeddedCluster, topic: str, values: list[bytes]) -> It
 
 
 def least(running: Run, topic: str) -> datetime | None:
-    told = running.status.completeness
+    known = running.status.completeness
     found = (
-        [it.up_to for it in told.topics if it.topic == topic and it.source is None] if told else []
+        [it.up_to for it in known.topics if it.topic == topic and it.source is None]
+        if known
+        else []
     )
     return found[0] if found else None
 
 
 def why(running: Run, topic: str) -> str | None:
-    told = running.status.completeness
-    found = [it for it in told.topics if it.topic == topic and it.source is None] if told else []
+    known = running.status.completeness
+    found = [it for it in known.topics if it.topic == topic and it.source is None] if known else []
     return found[0].laggard.why if found and found[0].laggard else None
 
 
@@ -115,7 +117,7 @@ def test_when_it_is_said_to_be_complete_every_record_is_there(
         shell.write(mute, 100)
         until = shell.write(source_a, 100)
         shell.wait(until, EXIT_DONE)
-        # Nothing is written any more: it goes on by what is asked of idle sources.
+        # Nothing is written any more: idle sources are asked, and so it advances.
         shell.wait(datetime.now(UTC), EXIT_DONE)
 
         with transaction(source_a, unique, open_values := shell.numbers(5)):
@@ -157,7 +159,7 @@ def test_when_it_is_said_to_be_complete_every_record_is_there(
         assert before <= found < until
         control.resume("eu")
         shell.wait(until, EXIT_DONE)
-        told = running.status.completeness
-        assert told is not None
-        assert {it.source for it in told.topics if it.topic == unique} == {None, "eu", "us"}
-        assert not sum(told.late.values())
+        known = running.status.completeness
+        assert known is not None
+        assert {it.source for it in known.topics if it.topic == unique} == {None, "eu", "us"}
+        assert not sum(known.late.values())

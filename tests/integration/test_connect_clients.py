@@ -259,7 +259,7 @@ def test_where_no_token_is_asked_for_each_client_is_let_in(
         client = KafkaConnect(instance.url, auth=None)
         client.create_connector({"name": "open", "config": copy.config})
         wait_until_topic_has(hub.bootstrap_servers, copy.replica, RECORDS)
-        # Nobody asks: what a client shows is of no account.
+        # No login is required: what a client shows does not matter.
         assert KafkaConnect(instance.url, auth="any:wrong").list_connectors() == ["open"]
         assert by_command(instance, "list") == ["open"]
         with java_client(tmp_path, instance.url) as java:

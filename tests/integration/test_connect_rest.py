@@ -39,14 +39,14 @@ class Rest:
 
     def states(self, name: str) -> list[str]:
         """The states of a connector and its tasks."""
-        code, told = self("GET", f"/connectors/{name}/status")
-        assert code == 200, told
-        return [told["connector"]["state"], *(it["state"] for it in told["tasks"])]
+        code, answer = self("GET", f"/connectors/{name}/status")
+        assert code == 200, answer
+        return [answer["connector"]["state"], *(it["state"] for it in answer["tasks"])]
 
 
 @contextmanager
 def hanging(port: int, count: int) -> Iterator[None]:
-    """So many that begin to ask the API, and never come to an end, until the block does."""
+    """`count` callers that begin to ask the API, and do not finish before the block ends."""
     with ExitStack() as stack:
         for _ in range(count):
             caller = stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
@@ -98,7 +98,7 @@ def test_a_replicator_on_kafka_connect(
     with application(config, tmp_path / "app", again=True) as app:
         app.until_logged("running")
         assert rest("GET", "/connectors") == (200, ["connect-test"])
-        # Whoever hangs at the API holds up neither the records nor others who ask.
+        # Callers that hang at the API hold up neither the records nor other callers.
         with hanging(port, 100):
             produce(source_a.bootstrap_servers, topic, values[RECORDS // 2 :])
             wait_for(lambda: copied(rest) == RECORDS, "all is copied")
@@ -114,8 +114,8 @@ def test_a_replicator_on_kafka_connect(
         wait_for(lambda: rest.states("connect-test") == ["RUNNING", "RUNNING"], "it runs again")
         assert rest("PUT", "/connectors/connect-test/stop") == (204, None)
         assert rest.states("connect-test") == ["STOPPED"]
-        _, told = rest("GET", "/connectors/connect-test/offsets")
-        back = [{**row, "offset": {"offset": 99}} for row in told["offsets"][:4]]
+        _, answer = rest("GET", "/connectors/connect-test/offsets")
+        back = [{**row, "offset": {"offset": 99}} for row in answer["offsets"][:4]]
         code, _ = rest("PATCH", "/connectors/connect-test/offsets", {"offsets": back})
         assert code == 200
         assert rest("PUT", "/connectors/connect-test/resume") == (202, None)
@@ -125,31 +125,31 @@ def test_a_replicator_on_kafka_connect(
         assert rest("DELETE", "/connectors/connect-test") == (204, None)
         assert rest("GET", "/connectors") == (200, [])
         assert rest("GET", "/connectors/connect-test")[0] == 404
-        # Added again it is as it is to begin, and goes on from where it was.
+        # Added again it has its initial state, and continues from where it was.
         assert rest("POST", "/connectors", {**body, "initial_state": "STOPPED"})[0] == 201
         assert rest.states("connect-test") == ["STOPPED"]
         produce(source_a.bootstrap_servers, topic, values[:10])
         assert rest("PUT", "/connectors/connect-test/resume") == (202, None)
         wait_for(lambda: copied(rest) == RECORDS + 10, "what came meanwhile is copied")
         assert len(read_topic(hub.bootstrap_servers, replica)) == RECORDS + 10
-        wait_for(lambda: sent(rest) >= RECORDS // 2, "the figures are told")
-        records, begin = sent(rest), datetime.fromisoformat(told_by(rest)["started_at"])
+        wait_for(lambda: sent(rest) >= RECORDS // 2, "the figures are shown")
+        records, begin = sent(rest), datetime.fromisoformat(status_of(rest)["started_at"])
         app.terminate()
         app.until(lambda: not app.alive, "it has ended")
         assert app.exit_code == 0, app.text
     check_what_was(config, topic, begin, records)
 
 
-def told_by(rest: Rest) -> dict[str, Any]:
+def status_of(rest: Rest) -> dict[str, Any]:
     """The status document."""
-    code, told = rest("GET", "/api/status")
-    assert code == 200, told
-    return dict(told)
+    code, answer = rest("GET", "/api/status")
+    assert code == 200, answer
+    return dict(answer)
 
 
 def sent(rest: Rest) -> int:
     """Records that this life of the instance has sent."""
-    return sum(it["records"] for it in told_by(rest)["sources"])
+    return sum(it["records"] for it in status_of(rest)["sources"])
 
 
 def check_what_was(config: Config, topic: str, begin: datetime, records: int) -> None:
@@ -175,22 +175,22 @@ def test_a_source_that_is_kept_when_all_ends_is_there_at_the_next_start(
         body = {"name": "eu", "config": emr(source_a, unique, unique), "initial_state": "STOPPED"}
         with pytest.raises(OSError):
             rest("POST", "/connectors", body)
-        app.until(lambda: not app.alive, "it has died where it was told to")
+        app.until(lambda: not app.alive, "it has died at its failpoint")
         assert app.exit_code == KILLED
     waits = "after-apply=pause:10"
     with application(config, tmp_path / "app", failpoint=waits, again=True) as app:
         app.until(lambda: "failpoint after-apply" in app.text, "it is still starting")
         assert rest("GET", "/connectors") == (200, ["eu"])
-        # Answered at once: nobody carries anything out while it recovers.
-        code, told = rest("PUT", "/api/sources/eu/reset")
-        assert (code, "still starting" in told["message"]) == (503, True)
+        # Answered at once: nothing is carried out while it recovers.
+        code, answer = rest("PUT", "/api/sources/eu/reset")
+        assert (code, "still starting" in answer["message"]) == (503, True)
         assert not app.has_logged("running")
         app.until_logged("running")
         # As it was to begin, though the instance died in the midst of that.
         assert rest.states("eu") == ["STOPPED"]
         # Taken back: the config has no such source.
-        code, told = rest("PUT", "/api/sources/eu/reset")
-        assert (code, told["removed"]) == (200, ["eu"]), told
+        code, answer = rest("PUT", "/api/sources/eu/reset")
+        assert (code, answer["removed"]) == (200, ["eu"]), answer
         assert rest("GET", "/connectors") == (200, [])
         assert rest("PUT", "/api/sources/eu/reset")[0] == 404
         app.terminate()
@@ -199,9 +199,9 @@ def test_a_source_that_is_kept_when_all_ends_is_there_at_the_next_start(
 
 
 def copied(rest: Rest) -> int:
-    """So many records are copied, by the offsets that are told."""
-    _, told = rest("GET", "/connectors/connect-test/offsets")
-    return sum(it["offset"]["offset"] + 1 for it in told["offsets"])
+    """How many records are copied, by the offsets that the API reports."""
+    _, answer = rest("GET", "/connectors/connect-test/offsets")
+    return sum(it["offset"]["offset"] + 1 for it in answer["offsets"])
 
 
 @pytest.mark.timeout(600)
@@ -243,7 +243,7 @@ def test_a_source_comes_and_goes_while_the_other_flows(
         assert rest("DELETE", "/connectors/us") == (204, None)
         before = arrivals.counts["eu"]
         wait_for(lambda: arrivals.counts["eu"] > before + 500, "eu flows on")
-        # When the machine stands still, so does the source.
+        # When the machine hangs, so does the source.
         assert arrivals.silence("eu") < SILENCE_SECONDS + sent.silence("")
         app.terminate()
         app.until(lambda: not app.alive, "it has ended")

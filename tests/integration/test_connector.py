@@ -137,11 +137,11 @@ def test_a_lane_reads_nothing_of_another_cluster_than_it_was_planned_for(
     with running_session(slots=1) as spark:
         connector = Connector(spark)
         lane = start_lane(config, spark, connector, replace(plan, sources={"eu": eu}), "alone", 0)
-        told = f"cluster {source_a.cluster_id} answers in place of another"
+        error = f"cluster {source_a.cluster_id} answers in place of another"
 
         def says_so() -> bool:
             connector.poll()
-            return told in str(lane.report.errors)
+            return error in str(lane.report.errors)
 
         wait_for(says_so, "it says so")
         assert lane.report.records == 0

@@ -31,7 +31,7 @@ from support.verdict import assert_copied
 
 MORE = 1_500
 FLOWS = 500
-"""So many more records, of a source that writes 250 in a second, say that it flows."""
+"""A source writes 250 records in a second: after this many more it is known to flow."""
 LOG = logging.getLogger(__name__)
 
 
@@ -81,14 +81,14 @@ class World:
         return json.loads(result.stdout) if exit_code == 0 else result.stderr
 
     def status(self) -> Status:
-        told = self.cli("status")
-        assert told.pop("running"), told
-        return Status.model_validate(told)
+        found = self.cli("status")
+        assert found.pop("running"), found
+        return Status.model_validate(found)
 
     def has_caught_up(self) -> bool:
-        """Whether every source is told of, and none is behind."""
-        told = {it.alias: it.lag for it in self.status().sources}
-        return told == dict.fromkeys(self.clusters, 0)
+        """Whether the status has every source, and none is behind."""
+        lags = {it.alias: it.lag for it in self.status().sources}
+        return lags == dict.fromkeys(self.clusters, 0)
 
     def state(self, alias: str) -> SourceState | None:
         return next((it.state for it in self.status().sources if it.alias == alias), None)
@@ -125,7 +125,7 @@ def world(
 
 
 def flows(arrivals: Arrivals, alias: str) -> None:
-    """Wait until a source's records go on to arrive; how long it was silent is logged."""
+    """Wait until more records of a source arrive; log how long it was silent."""
     arrivals.longest.pop(alias, None)
     before = arrivals.counts[alias]
     wait_for(lambda: arrivals.counts[alias] >= before + FLOWS, f"{alias} flows")
@@ -163,12 +163,12 @@ def test_pause_and_resume_under_load_while_the_other_source_flows(world: World) 
             world.app.until(lambda: world.state("us") != SourceState.PAUSED, "us is not paused")
             assert "there is no source nix" in world.cli("pause", "nix", exit_code=EXIT_CONFIG)
             world.cli("pause", "us")
-        # Over a restart it stays so, and a stopped instance can be told, too.
+        # It stays so over a restart, and a stopped instance takes commands, too.
         assert world.cli("status")["paused"].keys() == {"us"}
         assert world.cli("pause", "eu")["paused"]
         assert world.cli("resume", "eu")["paused"] is False
         with world.running("eu", "us"):
-            world.app.until(lambda: world.state("us") is SourceState.PAUSED, "it is told")
+            world.app.until(lambda: world.state("us") is SourceState.PAUSED, "the status shows it")
             assert world.lanes_of("us") == set()
             world.cli("resume", "us")
             world.app.until(lambda: world.lanes_of("us") == {"us"}, "us runs")
@@ -196,9 +196,9 @@ def test_a_source_is_added_and_removed_by_reload_and_a_bad_config_changes_nothin
             world.file.write_text(
                 to_yaml(world.config("eu")).replace("lanes: auto", "lanes: none") + "\nnix: 1\n"
             )
-            told = world.cli("reload", exit_code=EXIT_CONFIG)
-            assert "nix" in told
-            assert "stream.lanes" in told
+            refused = world.cli("reload", exit_code=EXIT_CONFIG)
+            assert "nix" in refused
+            assert "stream.lanes" in refused
             assert world.lanes_of("us") == {"us"}
             world.file.write_text(to_yaml(world.config("eu", spark={"master": "local[4]"})))
             done = world.cli("reload")
@@ -210,8 +210,8 @@ def test_a_source_is_added_and_removed_by_reload_and_a_bad_config_changes_nothin
             assert world.status().waits_for_restart == ()
             other = world.config("eu", name="other")
             world.file.write_text(to_yaml(other))
-            told = world.cli("reload", exit_code=EXIT_CONFIG)
-            assert "name: is that of another aggregation" in told
+            refused = world.cli("reload", exit_code=EXIT_CONFIG)
+            assert "name: is that of another aggregation" in refused
             assert world.state("us") is None
             wait_for(lambda: rests(arrivals, "us"), "us rests")
             flows(arrivals, "eu")
@@ -226,7 +226,7 @@ def test_a_source_is_added_and_removed_by_reload_and_a_bad_config_changes_nothin
 
 
 @pytest.mark.timeout(900)
-def test_in_a_shared_lane_the_other_goes_on_and_positions_are_set_of_the_paused_one(
+def test_in_a_shared_lane_the_other_continues_and_positions_of_the_paused_one_can_be_set(
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,
     hub: EmbeddedCluster,
@@ -240,8 +240,8 @@ def test_in_a_shared_lane_the_other_goes_on_and_positions_are_set_of_the_paused_
         assert world.lanes_of("eu") == world.lanes_of("us") == {"union"}
         back = ("positions", "rewind", "--source", "us", "--to", "earliest")
         # Whether anything is committed by now or not: by the checkpoint it may stay where it is.
-        told = world.cli(*back, "--yes", exit_code=EXIT_CONFIG)
-        assert "source us is not paused: aggregator pause us" in told
+        refused = world.cli(*back, "--yes", exit_code=EXIT_CONFIG)
+        assert "source us is not paused: aggregator pause us" in refused
         # Else there is nothing to go back from.
         world.app.until(lambda: 0 not in world.positions_of("us"), "some is copied")
         world.cli("pause", "us")
@@ -252,7 +252,7 @@ def test_in_a_shared_lane_the_other_goes_on_and_positions_are_set_of_the_paused_
         done = world.cli(*back, "--yes")
         assert done["commit"] is not None
         assert {it["kind"] for it in done["moves"]} == {"REPLAY"}
-        world.app.until(lambda: world.positions_of("us") == {0}, "it is told")
+        world.app.until(lambda: world.positions_of("us") == {0}, "the status shows it")
         world.cli("resume", "us")
         world.app.until(lambda: world.lanes_of("us") != set(), "us runs")
         assert world.app.has_logged("recovered")

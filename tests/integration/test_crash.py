@@ -26,7 +26,7 @@ from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import assert_copied, judge
 
 PATHS = ("bytes", "objects") * 2
-"""How each life copies that is killed; the next one goes on with what it has left."""
+"""How each life copies that is killed; the next one continues with what it has left."""
 COMPACTED = {"cleanup.policy": "compact"}
 
 
@@ -95,7 +95,7 @@ def test_killed_under_load_nothing_is_missing_and_nothing_is_there_twice(
 
 
 @pytest.mark.timeout(900)
-def test_a_lane_that_fails_goes_on_when_its_old_producer_can_deliver_nothing_more(
+def test_a_lane_that_fails_continues_when_its_old_producer_can_deliver_nothing_more(
     source_a: EmbeddedCluster, cluster_factory: ClusterFactory, tmp_path: Path, unique: str
 ) -> None:
     hub = cluster_factory("frail")

@@ -175,7 +175,7 @@ def _frozen(visitor: Visitor, us: EmbeddedCluster, topic: str) -> None:
         wait_for(lambda: "unreachable" in _row(visitor, "Virginia"), "it says that it is away")
         wait_for(lambda: "running" in _row(visitor, "Frankfurt"), "the other one runs")
         visitor.check("unreachable", "light")
-        # Of a source that hangs the topic's page tells the rest all the same.
+        # When a source hangs, the topic's page still shows the rest.
         visitor.page.reload()
         visitor.go(f"topic/{topic}", topic)
         visitor.page.get_by_role("region", name="The newest records at Frankfurt").wait_for()
@@ -261,8 +261,8 @@ def _others(visitor: Visitor) -> None:
 
 def _shows_all(visitor: Visitor, title: str) -> bool:
     """Its state, its rates, and half, 95 and 99 of a hundred records by their age."""
-    told = r"running.*[1-9][\d,.]* [kM]?B.*[\d.]+( \w+)? / [\d.]+( \w+)? / [\d.]+ m?s"
-    return re.search(told, _row(visitor, title), re.S) is not None
+    pattern = r"running.*[1-9][\d,.]* [kM]?B.*[\d.]+( \w+)? / [\d.]+( \w+)? / [\d.]+ m?s"
+    return re.search(pattern, _row(visitor, title), re.S) is not None
 
 
 def _row(visitor: Visitor, title: str) -> str:
@@ -273,7 +273,7 @@ def _row(visitor: Visitor, title: str) -> str:
 def test_a_page_says_what_it_has_no_right_to_and_takes_a_token(
     hub: EmbeddedCluster, tmp_path: Path
 ) -> None:
-    """Nothing is configured; without the token nothing is told, and with it one can look."""
+    """Nothing is configured; without the token nothing is shown, and with it one can look."""
     (port,) = free_ports(1)
     config = make_config(
         hub,

@@ -86,13 +86,13 @@ def test_a_page_is_readable_at_400_percent_and_on_a_phone(visitor: Visitor, page
     visitor.page.set_viewport_size({"width": 1280, "height": 800})
 
 
-def test_each_partition_of_a_source_tells_why_it_is_not_read(visitor: Visitor) -> None:
+def test_each_partition_of_a_source_says_why_it_is_not_read(visitor: Visitor) -> None:
     visitor.go(f"source/{ALIAS}", ALIAS)
     open_all(visitor)
     table = visitor.page.get_by_role("region", name="Each partition")
     expect(table.get_by_role("row")).to_have_count(1 + 2)
     expect(table.get_by_role("row", name="quarantined")).to_contain_text("90")
-    # Also after the page was drawn anew.
+    # Also after the page is drawn again.
     visitor.page.reload()
     visitor.go("topics", PAGES["topics"])
     for title in ("Lag in bytes", "Behind", "Copy latency"):
@@ -302,11 +302,11 @@ def test_few_many_and_young_are_in_plain_words(visitor: Visitor) -> None:
     ]
 
 
-def test_data_that_is_old_is_told_apart_from_nobody_who_answers(visitor: Visitor) -> None:
-    # The state that is told is of the first of January, and is told.
+def test_old_data_does_not_look_like_an_api_that_does_not_answer(visitor: Visitor) -> None:
+    # The state that is served is of the first of January, and the page says so.
     visitor.go("", PAGES[""])
-    told = visitor.page.get_by_role("status").filter(has_text="data is")
-    expect(told).to_have_text(re.compile(r"^data is \d+ d old: no new data$"))
+    notice = visitor.page.get_by_role("status").filter(has_text="data is")
+    expect(notice).to_have_text(re.compile(r"^data is \d+ d old: no new data$"))
 
 
 INK = """() => {
@@ -327,7 +327,7 @@ def test_plots_can_be_seen_also_when_it_becomes_dark_meanwhile(visitor: Visitor)
     visitor.go(f"source/{ALIAS}", ALIAS)
     wait_for(lambda: 0 < (visitor.page.evaluate(INK) or 0) < 130, "it is drawn")
     visitor.page.emulate_media(color_scheme="dark")
-    wait_for(lambda: (visitor.page.evaluate(INK) or 0) > 150, "it is drawn anew")
+    wait_for(lambda: (visitor.page.evaluate(INK) or 0) > 150, "it is drawn again")
     visitor.page.emulate_media(color_scheme="light")
     wait_for(lambda: 0 < (visitor.page.evaluate(INK) or 0) < 130, "and again")
 
@@ -337,7 +337,7 @@ def focused(visitor: Visitor) -> Locator:
 
 
 def tab_to(visitor: Visitor, name: str) -> None:
-    """Go on by the tabulator until something of this name has the focus, and shows it."""
+    """Press Tab until something of this name has the focus, and shows it."""
     for _ in range(MOST_TABS):
         visitor.page.keyboard.press("Tab")
         found = focused(visitor)
@@ -399,8 +399,8 @@ def test_a_source_of_which_nothing_matches_is_never_shown_as_one_that_runs_well(
     script = """async () => {
       const { stateOf } = await import("/ui/dom.js");
       return ["RUNNING", "FAILED"].flatMap((state) => [0, 1].map((topics) => {
-        const told = stateOf({ state, topics });
-        return [told.className, told.textContent];
+        const sign = stateOf({ state, topics });
+        return [sign.className, sign.textContent];
       }));
     }"""
     assert visitor.page.evaluate(script) == [
@@ -467,7 +467,7 @@ def test_an_answer_that_takes_long_is_waited_for_with_a_sign(visitor: Visitor) -
     try:
         page.evaluate("location.hash = '#/config'")
         expect(sign).to_have_text("Loading.")
-        # What was there before stays for so long.
+        # What was there before stays until then.
         expect(page.get_by_role("heading", name=PAGES["topics"], level=1)).to_be_visible()
         assert visitor.fits(ZOOMED)
         held.pop().continue_()

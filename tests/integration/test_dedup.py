@@ -171,7 +171,7 @@ def test_a_restart_knows_the_window_a_rewind_doubles_nothing_and_a_retry_brings_
     with run_in_background(config) as run:
         wait_until_topic_has(twins.servers("hub"), f"{twins.topic}.duplicates", 3)
         (ready,) = [it for it in run.events if it.kind == "dedup_ready"]
-        # All of it from the table: the hub is not read where it tells nothing new.
+        # All of it comes from the table: the hub is not read where it has nothing new.
         assert (ready.fields["events"], ready.fields["read"]) == (4, 0)
         run.wait_for(
             lambda: sum(it.dropped for own in run.status.sources for it in own.copied) == 2,
@@ -188,10 +188,12 @@ def test_a_restart_knows_the_window_a_rewind_doubles_nothing_and_a_retry_brings_
         ("header:event-id", "dropped", "whole")
     }
 
-    # The same for whoever asks the API, and only of what came since.
+    # The same through the API, and only of what came since.
     query_service, now = QueryService(Control(config)), datetime.now(UTC)
-    told = [query_service.dropped(Filter(), it, retried=False, limit=2) for it in (now - HOUR, now)]
-    assert [(it.count, len(it.records)) for it in told] == [(3, 2), (0, 0)]
+    answers = [
+        query_service.dropped(Filter(), it, retried=False, limit=2) for it in (now - HOUR, now)
+    ]
+    assert [(it.count, len(it.records)) for it in answers] == [(3, 2), (0, 0)]
     tables = {it["table"]: it["done"] for it in cli(config, tmp_path, "maintain")["tables"]}
     assert tables["dedup"]
 
@@ -207,7 +209,7 @@ def test_a_restart_knows_the_window_a_rewind_doubles_nothing_and_a_retry_brings_
     catch_up(config)
     assert len(twins.in_hub()) == 6
 
-    # Nor is it when the topic of the duplicates has deleted it, but nobody can judge that any more.
+    # Nor is it when the topic of the duplicates has deleted it, but then no one can judge that.
     delete_records(twins.servers("hub"), f"{twins.topic}.duplicates", {0: OFFSET_END})
     totals = cli(config, tmp_path, "verify", *AS_OPTIONS)["totals"]
     assert (totals["missing"], totals["expired"], totals["not_judged"]) == (0, 2, 2)
@@ -233,7 +235,7 @@ def test_a_record_that_never_arrived_holds_up_that_of_the_other_source_for_secon
         produce(twins.servers("eu"), twins.topic, [NewRecord(content)])
         twins.send("us", "both", "after")
         wait_until_topic_has(hub, twins.topic, 3)
-        # Its records go on their way before the driver has the answer that it reports.
+        # Its records are sent before the driver has the answer that it reports.
         run.wait_for(lambda: "dedup_settled" in run.kinds(), "it says what it was held up by")
         control.resume("eu")
         wait_until_topic_has(hub, f"{twins.topic}.quarantine", 2)

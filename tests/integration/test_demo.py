@@ -1,4 +1,4 @@
-"""`aggregator demo` as a user runs it: counts right, ends when told, leaves nothing behind."""
+"""`aggregator demo` as a user runs it: counts right, ends on request, leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ def test_wrong_logins_are_refused_and_say_so(
     assert (second.name, second.ok) == ("authenticated", False)
 
 
-def test_describe_without_read_is_told_apart(
+def test_describe_without_read_is_distinguished(
     guarded: EmbeddedCluster, hub: EmbeddedCluster, unique: str
 ) -> None:
     topics.create_topic(guarded.admin_servers, unique)
@@ -242,11 +242,11 @@ def test_a_group_without_a_right_is_in_the_way_of_no_other(
     place = TopicPartition(unique, 0)
 
     def ask(*groups: str) -> tuple[dict[str, dict[TopicPartition, int]], list[str]]:
-        told, failed = committed_by_all("eu", cfg.sources["eu"], groups, [place], 10)
+        offsets, failed = committed_by_all("eu", cfg.sources["eu"], groups, [place], 10)
         assert all("allow READ on the group" in str(it) for it in failed.values())
-        return told, sorted(failed)
+        return offsets, sorted(failed)
 
-    wait_for(lambda: ask(theirs, mine) == ({mine: {place: 0}}, [theirs]), "one is told")
+    wait_for(lambda: ask(theirs, mine) == ({mine: {place: 0}}, [theirs]), "one is answered")
     # Nor is it silence when all are refused.
     assert ask(theirs) == ({}, [theirs])
 
@@ -279,12 +279,12 @@ def test_actions_twice(hub_admin: ClusterAdmin, hub: EmbeddedCluster, unique: st
     first = apply(actions, hub_admin, 10)
     assert [(it.ok, it.changed) for it in first] == [(True, True)] * 3
 
-    def told() -> Mapping[str, TopicFacts] | None:
-        """A broker tells a config that was altered a moment after the controller has taken it."""
+    def altered() -> Mapping[str, TopicFacts] | None:
+        """A broker reports an altered config a moment after the controller has taken it."""
         seen = hub_admin.describe(lambda name: unique in name, 10).topics
         return seen if seen[f"old-{unique}"].retention_ms == -1 else None
 
-    found = wait_for(told, "the new retention is told")
+    found = wait_for(altered, "the new retention is reported")
     assert found
     assert found[unique].partitions == 3 and found[unique].max_message_bytes == 2_000_000
     assert found[f"old-{unique}"].partitions == 4
@@ -423,7 +423,7 @@ def _allow(
 def test_a_dead_leader_that_is_still_named_is_not_asked_again_and_again(
     cluster_factory: ClusterFactory,
 ) -> None:
-    """Without a quorum nobody is elected; librdkafka would connect to it as fast as it can."""
+    """Without a quorum no leader is elected; librdkafka would connect to it as fast as it can."""
     cluster = cluster_factory("halved", 2)
     dies, lives = led = [TopicPartition("led", each) for each in range(2)]
     topic = NewTopic("led", 2, replica_assignment=[[2], [1]])
@@ -436,20 +436,20 @@ def test_a_dead_leader_that_is_still_named_is_not_asked_again_and_again(
                 return admin.log_ends(led, 5) == {dies: 0, lives: 0}
             return False
 
-        def told_in_a_second(*numbers: int) -> dict[int, Any]:
-            """What librdkafka has told when its own time was up before ours."""
+        def found_in_a_second(*numbers: int) -> dict[int, Any]:
+            """What librdkafka has found when its own time was up before ours."""
             latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
             asked = {ClientPartition("led", each): latest for each in numbers}
             futures = admin.client.list_offsets(asked, request_timeout=1)
-            return {tp.partition: told for tp, told in admin.wait(futures, 30).items()}
+            return {tp.partition: it for tp, it in admin.wait(futures, 30).items()}
 
         wait_for(answered, "its leaders answer", 60)
         cluster.brokers[1].kill()
-        # Of a leader that is silent it tells -1001 as the offset, and no error.
-        told = told_in_a_second(0, 1)
-        assert (code_of(told[0]), told[1].offset) == (KafkaError._TIMED_OUT, 0)
+        # For a leader that is silent it reports -1001 as the offset, and no error.
+        found = found_in_a_second(0, 1)
+        assert (code_of(found[0]), found[1].offset) == (KafkaError._TIMED_OUT, 0)
         with pytest.raises(ClusterCallError):
-            told_in_a_second(0)
+            found_in_a_second(0)
         with pytest.raises(ClusterCallError):
             admin.log_ends([dies], 1)
         with pytest.raises(ClusterCallError, match="no leader of a partition answers"):
@@ -490,7 +490,7 @@ def test_a_dead_controller_that_is_still_named_is_not_waited_for_again_and_again
         wait_for(described, "it answers again", 60)
 
 
-def test_offsets_are_told_after_a_leader_was_elected_anew(frail: EmbeddedCluster) -> None:
+def test_offsets_are_answered_after_a_leader_was_elected_again(frail: EmbeddedCluster) -> None:
     """A client that only lists offsets keeps the leader epoch of before, and is refused for it."""
     topics.create_topic(frail.bootstrap_servers, "orders", partitions=2)
     topics.produce(frail.bootstrap_servers, "orders", [topics.NewRecord(b"1", b"1", 0)])
@@ -515,7 +515,7 @@ SHORT_SESSION = {
     "broker.session.timeout.ms": f"{SESSION_SECONDS * 1000:.0f}",
     "broker.heartbeat.interval.ms": "100",
 }
-"""After so long without a sign of life such a broker is out of its own cluster."""
+"""After this long without a sign of life such a broker is out of its own cluster."""
 ASKS = Path(__file__).parents[1] / "support" / "asks.py"
 
 

@@ -40,7 +40,7 @@ def sturdy(lasting_clusters: ClusterFactory) -> EmbeddedCluster:
 
 @pytest.fixture
 def victim(sturdy: EmbeddedCluster) -> EmbeddedCluster:
-    """A cluster whose broker may be killed and paused; runs again for whoever asks next."""
+    """A cluster whose broker may be killed and paused; it runs again for the next test."""
     (broker,) = sturdy.brokers
     broker.resume()
     broker.start()

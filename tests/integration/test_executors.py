@@ -78,7 +78,7 @@ def wrong_by(hours: int, classes: Path) -> dict[str, str]:
 
 
 def has_lost(running: Application, count: int) -> bool:
-    """Whether so many lanes have failed in it."""
+    """Whether at least `count` lanes have failed in it."""
     return [event["event"] for event in running.events()].count("lane_failed") >= count
 
 
@@ -128,7 +128,7 @@ def test_executors_and_driver_die_by_turns_and_each_record_arrives_once_and_in_o
             assert following.wait(60), following.text
             assert following.exit_code == 0, following.text
     wait_for(lambda: not workers.executors(), "no executor is left")
-    # What was copied by executors is gone on with by one process, from the same checkpoint.
+    # One process continues what executors have begun, from the same checkpoint.
     assert catch_up(on("local[4]", hub, state, sources)).exit_code == 0
     assert topics_of(hub.bootstrap_servers)[unique] == PARTITIONS
     assert_copied(
@@ -177,7 +177,7 @@ def test_clocks_of_executors_that_are_hours_ahead_change_nothing(
         wait_until_topic_has(hub.bootstrap_servers, topic, 2 * MORE)
         seen = running.wait_for(
             lambda: [it.latency.age_ms for it in running.status.sources if it.latency.age_ms],
-            "latencies are told",
+            "latencies are reported",
         )
     assert running.result is not None
     assert running.result.exit_code == 0

@@ -72,10 +72,10 @@ def test_a_second_aggregation_with_the_same_alias_takes_nothing_for_its_own(
     assert values(hub, unique) == values(source_a, unique)
     # The other topic is not held up.
     assert values(hub, own) == values(source_b, own)
-    told = [event.message for event in events if event.kind == "gap"]
-    assert len(told) == 2
+    messages = [event.message for event in events if event.kind == "gap"]
+    assert len(messages) == 2
     for words in (f"hub topic {unique}", "the alias eu", "at the source", "gaps accept"):
-        assert all(words in it for it in told)
+        assert all(words in it for it in messages)
     accepted = accept(second, tmp_path)
     assert {it["cause"] for it in accepted} == {"FOREIGN_ORIGIN"}
     assert len(accepted) == 2
@@ -109,9 +109,9 @@ def test_what_the_hub_holds_of_an_earlier_life_of_a_topic_does_not_swallow_the_n
     assert {name: values(hub, f"{unique}-{name}") for name in lengths} == old
 
     sources["eu"]["on_gap"] = "restart"
-    anew = make_config(hub, tmp_path / "state", sources)
+    restarting = make_config(hub, tmp_path / "state", sources)
     produce(source_a.bootstrap_servers, f"{unique}-empty", [NewRecord(b"new", b"k")])
-    assert catch_up(anew).exit_code == EXIT_DONE
+    assert catch_up(restarting).exit_code == EXIT_DONE
     for name in lengths:
         topic = f"{unique}-{name}"
         new = [] if name == "same" else values(source_a, topic)

@@ -29,7 +29,7 @@ from support.application import KILLED, application
 from support.changing import delete_records
 from support.clusters import ClusterFactory
 from support.crashed import crash_at_zero, with_origin, write_again
-from support.gaps import Told, cli, gap_events, rows, states
+from support.gaps import GapRow, cli, gap_events, rows, states
 from support.reading import Record, read_topic, wait_for, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import judge
@@ -131,7 +131,7 @@ def test_gaps_that_are_found_at_a_start_are_decided_by_each_sources_policy(
         move_beyond_the_end(config, SourcePartition(alias, topic(alias, "cut"), 0), 25)
     produce(source_b.bootstrap_servers, unique, numbers(20, 40))
 
-    def expected(alias: str, kind: str, decision: str, at: int | None = None) -> Told:
+    def expected(alias: str, kind: str, decision: str, at: int | None = None) -> GapRow:
         cause, start, end, lost = {
             "trimmed": ("BELOW_EARLIEST", 20, 30, 10),
             "smaller": ("TOPIC_RECREATED", 20, 20, 0),
@@ -141,7 +141,7 @@ def test_gaps_that_are_found_at_a_start_are_decided_by_each_sources_policy(
         }[kind]
         settled = decision in ("skip", "restart", "accept")
         name = topic(alias, kind)
-        return Told(name, 0, cause, start, end, lost, decision, settled, at)
+        return GapRow(name, 0, cause, start, end, lost, decision, settled, at)
 
     ats = {"trimmed": 30, "smaller": 0, "larger": 0, "gone": None, "cut": 20}
     first = [
@@ -168,7 +168,7 @@ def test_gaps_that_are_found_at_a_start_are_decided_by_each_sources_policy(
     assert gaps == {"halt": (5, 10), "pass": (5, 10), "anew": (5, 10), "us": (0, 0)}
     assert (result.status.gaps.total, result.status.gaps.open) == (15, 7)
 
-    # The cut logs grow over the old position; a person lets all go on but one.
+    # The cut logs grow over the old position; a person lets all but one continue.
     for alias in policies:
         produce(servers, topic(alias, "cut"), numbers(20, 30, NEW))
     listed = cli(config, tmp_path, "--open", "--source", "halt")
@@ -207,14 +207,14 @@ def test_gaps_that_are_found_at_a_start_are_decided_by_each_sources_policy(
     assert_once("us", read_topic(source_b.bootstrap_servers, unique), read_topic(to, unique))
 
 
-TOLD_SECONDS = 1.0
-"""So much longer a hub is frozen: readers know by then what they are to do when it is back."""
+NOTICED_SECONDS = 1.0
+"""How much longer a hub is frozen: by then readers know what they have to do when it is back."""
 SMALL = {"max.partition.fetch.bytes": "16384", "fetch.max.bytes": "65536"}
 """Fetches of a reader: what it has at hand it copies, whatever becomes of its log."""
 
 
 @pytest.mark.timeout(900)
-def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_nobody_else(
+def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_no_other_source(
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,
     cluster_factory: ClusterFactory,
@@ -238,7 +238,7 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_nobod
             "halt": source(source_a, topics["halt"]),
             "us": source(source_b, unique),
         },
-        # Small buffers: a reader soon stands still when nothing can be written.
+        # Small buffers: a reader soon stops when nothing can be written.
         hub={
             "producer": {
                 "buffer.memory": "262144",
@@ -255,7 +255,7 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_nobod
         for topic in topics.values():
             wait_until_topic_has(to, topic, 100)
         running.wait_for(
-            lambda: all(lane.records for lane in running.status.lanes), "records are told"
+            lambda: all(lane.records for lane in running.status.lanes), "records are reported"
         )
         hub.brokers[0].pause()
         try:
@@ -263,7 +263,7 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_nobod
                 produce(servers, topics[alias], numbers(100, 6_000, size=500))
             running.wait_for(
                 lambda: [part.log_end for part in running.status.partitions].count(6_000) == 2,
-                "the new ends are told",
+                "the new ends are reported",
             )
             old = {alias: read_topic(servers, topic) for alias, topic in topics.items()}
             delete_records(servers, topics["trim"], {0: 5_000})
@@ -276,16 +276,16 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_nobod
                 ),
                 "the new topic is noticed",
             )
-            # The reader, which stands still in a write, is told so five times a second.
-            time.sleep(TOLD_SECONDS)
+            # The reader, which is blocked in a write, gets this message five times a second.
+            time.sleep(NOTICED_SECONDS)
         finally:
             hub.brokers[0].resume()
         produce(source_b.bootstrap_servers, unique, numbers(0, 500))
         wait_until_topic_has(to, unique, 500)
-        running.wait_for(lambda: len(gap_events(running)) >= 2, "both gaps are told")
+        running.wait_for(lambda: len(gap_events(running)) >= 2, "both gaps are reported")
         wait_until_topic_has(to, topics["anew"], 7_100)
 
-        # A topic goes, comes back as another one, and a person lets it go on.
+        # A topic is deleted, comes back as another one, and a person lets it continue.
         delete_topic(servers, topics["halt"])
         running.wait_for(lambda: gap_events(running, "TOPIC_GONE"), "that the topic is gone")
         quarantined = {("halt", topics["halt"], 0): PartitionState.QUARANTINED}
@@ -321,10 +321,10 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_nobod
     for alias, topic in topics.items():
         assert_once(alias, tagged(read_topic(servers, topic), NEW), tagged(found[alias], NEW))
     assert_once("us", read_topic(source_b.bootstrap_servers, unique), read_topic(to, unique))
-    recreated = Told(topics["halt"], 0, "TOPIC_RECREATED", 100, 100, 0, "stop", False, None)
+    recreated = GapRow(topics["halt"], 0, "TOPIC_RECREATED", 100, 100, 0, "stop", False, None)
     assert rows(config) == sorted(
         [
-            Told(
+            GapRow(
                 topics["trim"],
                 0,
                 "BELOW_EARLIEST",
@@ -335,7 +335,7 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_nobod
                 True,
                 5_000,
             ),
-            Told(
+            GapRow(
                 topics["anew"],
                 0,
                 "TOPIC_RECREATED",
@@ -346,8 +346,8 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_nobod
                 True,
                 0,
             ),
-            Told(topics["halt"], 0, "TOPIC_GONE", 100, 100, 0, "stop", False, None),
-            Told(topics["halt"], 0, "TOPIC_GONE", 100, 100, 0, "stop", True, None),
+            GapRow(topics["halt"], 0, "TOPIC_GONE", 100, 100, 0, "stop", False, None),
+            GapRow(topics["halt"], 0, "TOPIC_GONE", 100, 100, 0, "stop", True, None),
             recreated,
             recreated._replace(decision="accept"),
             recreated._replace(decision="accept", resolved=True, resumes_at=0),
@@ -384,7 +384,7 @@ def test_a_reader_that_waits_at_offset_0_of_a_log_that_begins_later_is_found(
         wait_until_topic_has(hub.bootstrap_servers, unique, 20)
     assert "lane_failed" not in running.kinds()
     assert rows(config) == [
-        Told(unique, 0, "BELOW_EARLIEST", 0, 30, 30, "skip", True, 30),
+        GapRow(unique, 0, "BELOW_EARLIEST", 0, 30, 30, "skip", True, 30),
     ]
     assert_once("eu", read_topic(servers, unique), read_topic(hub.bootstrap_servers, unique))
 
@@ -402,7 +402,7 @@ def test_what_was_deleted_before_a_recovery_could_replay_it_is_a_gap(
     places = {r.offset: partition_for_key(r.key or b"", 2) for r in records}
     torn = [r for r in records if r.offset < (600, 300)[places[r.offset]]]
     # The first that is missing and can be had.
-    goes_on = min({*range(400, 1_000)} - {r.offset for r in torn})
+    resumes_at = min({*range(400, 1_000)} - {r.offset for r in torn})
     create_topic(to, unique, partitions=2)
     write_again(
         hub,
@@ -422,9 +422,9 @@ def test_what_was_deleted_before_a_recovery_could_replay_it_is_a_gap(
     assert (result.exit_code, result.problems) == (0, ())
     kept = {r.offset for r in torn} | set(range(400, 1_000))
     missing = 1_000 - len(kept)
-    lost = Told(unique, 0, "BELOW_EARLIEST", 0, 400, missing, "stop", False, None)
+    lost = GapRow(unique, 0, "BELOW_EARLIEST", 0, 400, missing, "stop", False, None)
     assert rows(config) == sorted(
-        [lost, lost._replace(decision="skip", resolved=True, resumes_at=goes_on)], key=str
+        [lost, lost._replace(decision="skip", resolved=True, resumes_at=resumes_at)], key=str
     )
     assert_once("eu", [r for r in records if r.offset in kept], read_topic(to, unique))
 
@@ -456,7 +456,7 @@ def test_another_cluster_behind_the_same_address_is_not_taken_for_the_old_one(
         for topic in topics:
             wait_until_topic_has(to, topic, 40)
         running.wait_for(
-            lambda: all(lane.records for lane in running.status.lanes), "records are told"
+            lambda: all(lane.records for lane in running.status.lanes), "records are reported"
         )
         old = {topic: read_topic(servers, topic) for topic in topics}
         swapped.replace()
@@ -474,7 +474,7 @@ def test_another_cluster_behind_the_same_address_is_not_taken_for_the_old_one(
         assert before in message and swapped.cluster_id in message
     assert "us" not in str([e.message for e in running.events if e.kind == "lane_failed"])
     stopped = [
-        Told(topic, 0, "CLUSTER_CHANGED", 40, 40, 0, "stop", False, None) for topic in topics
+        GapRow(topic, 0, "CLUSTER_CHANGED", 40, 40, 0, "stop", False, None) for topic in topics
     ]
     assert rows(config) == stopped
     settled = [it._replace(decision="restart", resolved=True) for it in stopped]
@@ -551,7 +551,7 @@ def test_a_log_that_an_unclean_election_cut_off_is_not_read_on_as_if_nothing_had
         cli(settings, tmp_path, "accept", "--source", "eu")
         for topic in topics:
             wait_until_topic_has(to, topic, 350)
-    gaps = [Told(topic, 0, "BEYOND_END", 100, 150, None, "stop", False, None) for topic in topics]
+    gaps = [GapRow(topic, 0, "BEYOND_END", 100, 150, None, "stop", False, None) for topic in topics]
     accepted = [gap._replace(decision="accept") for gap in gaps]
     ended = [gap._replace(resolved=True, resumes_at=100) for gap in accepted]
     assert rows(settings) == sorted([*gaps, *accepted, *ended], key=str)

@@ -56,12 +56,12 @@ def test_positions_are_seen_as_a_group_after_their_commit(
     config = make_config(hub, tmp_path / "state", sources, name=name)
     with run_in_background(config) as run:
         group = f"aggregator-{name}"
-        wait_for(lambda: committed(source_a, group, unique)[1:] == [100], "it is told")
+        wait_for(lambda: committed(source_a, group, unique)[1:] == [100], "it is committed")
         produce(source_a.bootstrap_servers, unique, records(50, partition=1))
         run.wait_for(
             lambda: any(it.position == 150 for it in run.status.partitions), "more is copied"
         )
-    # What was committed last is told by the stop.
+    # The stop commits the last position.
     assert committed(source_a, group, unique)[1] == 150
     wait_for(lambda: committed(source_b, group, unique) == [OFFSET_INVALID] * 2, "us answers")
     assert [it.group_error for it in run.status.sources] == ["", ""]

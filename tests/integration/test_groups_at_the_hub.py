@@ -1,4 +1,4 @@
-"""Consumer groups go over to the hub: nothing is missed, and read again is what was told."""
+"""Consumer groups go over to the hub: nothing is missed, and the report says what is read again."""
 
 from __future__ import annotations
 
@@ -103,15 +103,15 @@ class Moved:
         return found
 
     def apply(self, group: str, **rules: Any) -> GroupReport:
-        told: list[str] = []
+        lines: list[str] = []
         wanted = ApplyRules(dry_run=False, **rules)
         return of_the_only(
-            translate_groups(self.config, [group], None, wanted, SECONDS, told.append)
+            translate_groups(self.config, [group], None, wanted, SECONDS, lines.append)
         )
 
 
 def read_some(servers: str, group: str, topic: str, least: int) -> None:
-    """Read at least so many records as a member of the group, commit, and leave it."""
+    """Read at least `least` records as a member of the group, commit, and leave it."""
     client = consumer(servers, group)
     try:
         client.subscribe([topic])
@@ -167,7 +167,9 @@ def write_aborted(servers: str, topic: str, partitions: int) -> None:
     producer.abort_transaction(30)
 
 
-def go_on(servers: str, group: str, topic: str, ends: Mapping[int, int]) -> list[tuple[int, int]]:
+def read_up_to(
+    servers: str, group: str, topic: str, ends: Mapping[int, int]
+) -> list[tuple[int, int]]:
     """Consume as a new member of the group up to these ends, and commit; hub places in order."""
     client = consumer(servers, group)
     found: list[tuple[int, int]] = []
@@ -197,7 +199,7 @@ def go_on(servers: str, group: str, topic: str, ends: Mapping[int, int]) -> list
 def check(
     report: GroupReport, commits: Commits, read: list[tuple[int, int]], hub: list[Record]
 ) -> int:
-    """Nothing is missed, and read again is what the report tells; how many that was."""
+    """Nothing is missed, and the report says what is read again; returns how many that was."""
     seen = Counter(read)
     assert set(seen.values()) <= {1}
     again: Counter[int] = Counter()
@@ -211,8 +213,8 @@ def check(
             assert place in seen, f"missed: {record}"
         else:
             again[record.partition] += place in seen
-    told = {it.partition: it.again for it in report.partitions}
-    assert told == {number: again[number] for number in told}
+    reported = {it.partition: it.again for it in report.partitions}
+    assert reported == {number: again[number] for number in reported}
     return again.total()
 
 
@@ -297,30 +299,31 @@ def moved(
 @pytest.mark.timeout(600)
 def test_a_group_is_cut_over_when_it_is_at_rest_and_copied(moved: Moved) -> None:
     topic, servers = moved.hub_topic(moved.orders), moved.hub.bootstrap_servers
-    told: list[str] = []
+    lines: list[str] = []
     cut_over = partial(translate_groups, moved.config, ["late"], None, cut_over=True)
     with member(moved.clusters["eu"].bootstrap_servers, "late", moved.orders):
         with pytest.raises(CutoverError, match="active members: late at eu"):
-            of_the_only(cut_over(WRITE, 2.0, told.append))
-        tried = of_the_only(cut_over(ApplyRules(), SECONDS, told.append))
+            of_the_only(cut_over(WRITE, 2.0, lines.append))
+        tried = of_the_only(cut_over(ApplyRules(), SECONDS, lines.append))
         assert tried.done
         assert any(
-            it.startswith("would wait: these groups have active members: late at eu") for it in told
+            it.startswith("would wait: these groups have active members: late at eu")
+            for it in lines
         )
     assert all(it < 0 for it in committed_at(servers, "late", topic).values())
-    report = of_the_only(cut_over(WRITE, SECONDS, told.append))
+    report = of_the_only(cut_over(WRITE, SECONDS, lines.append))
     assert report.done
     assert report.topics == (topic,)
     assert {it.source: it.waiting for it in report.sources} == {"eu": 0, "us": 0}
     assert [it.verdict for it in report.partitions] == [PlaceVerdict.WRITE] * 6
-    twice = of_the_only(cut_over(WRITE, SECONDS, told.append))
+    twice = of_the_only(cut_over(WRITE, SECONDS, lines.append))
     assert twice.done
     assert [it.verdict for it in twice.partitions] == [PlaceVerdict.SAME] * 6
     assert [(it.offset, it.again) for it in twice.partitions] == [
         (it.offset, it.again) for it in report.partitions
     ]
     commits = moved.commits("late", moved.orders, "eu", "us")
-    read = go_on(servers, "late", topic, end_offsets(servers, topic))
+    read = read_up_to(servers, "late", topic, end_offsets(servers, topic))
     assert check(report, commits, read, read_topic(servers, topic)) > 0
 
 
@@ -328,14 +331,14 @@ def test_a_group_is_cut_over_when_it_is_at_rest_and_copied(moved: Moved) -> None
 @pytest.mark.parametrize(
     ("group", "aliases"), [("early", "eu us"), ("anywhere", "eu us"), ("one", "us")]
 )
-def test_nothing_is_missed_and_what_is_read_again_was_told(
+def test_nothing_is_missed_and_the_report_says_what_is_read_again(
     moved: Moved, group: str, aliases: str
 ) -> None:
     topic, servers = moved.hub_topic(moved.orders), moved.hub.bootstrap_servers
     report = moved.apply(group)
     assert report.done
     commits = moved.commits(group, moved.orders, *aliases.split())
-    read = go_on(servers, group, topic, end_offsets(servers, topic))
+    read = read_up_to(servers, group, topic, end_offsets(servers, topic))
     assert check(report, commits, read, read_topic(servers, topic)) > 0
     assert any("the earliest of their places" in it for it in report.notes) == (" " in aliases)
 
@@ -372,7 +375,7 @@ def test_holes_by_compaction_at_the_hub_change_nothing(moved: Moved) -> None:
     report = moved.apply("kept")
     assert report.done
     commits = moved.commits("kept", moved.kept, "eu")
-    read = go_on(servers, "kept", topic, end_offsets(servers, topic))
+    read = read_up_to(servers, "kept", topic, end_offsets(servers, topic))
     check(report, commits, read, read_topic(servers, topic))
 
 
@@ -382,7 +385,7 @@ def test_by_source_partition_of_one_source_nothing_is_read_again(moved: Moved) -
     report = moved.apply("single")
     assert report.done
     commits = moved.commits("single", moved.single, "eu")
-    read = go_on(servers, "single", topic, end_offsets(servers, topic))
+    read = read_up_to(servers, "single", topic, end_offsets(servers, topic))
     assert check(report, commits, read, read_topic(servers, topic)) == 0
     assert [it.again for it in report.partitions] == [0, 0, 0]
 
@@ -398,7 +401,7 @@ def test_a_group_that_is_active_or_further_at_the_hub_is_left_alone(moved: Moved
         assert [it.verdict for it in report.partitions] == [PlaceVerdict.ACTIVE] * 3
         assert not report.done
     assert all(it < 0 for it in committed_at(servers, "twin", topic).values())
-    go_on(servers, "twin", topic, end_offsets(servers, topic))
+    read_up_to(servers, "twin", topic, end_offsets(servers, topic))
     ends = committed_at(servers, "twin", topic)
     report = moved.apply("twin")
     assert PlaceVerdict.BACKWARDS in {it.verdict for it in report.partitions}
@@ -440,7 +443,7 @@ def test_groups_that_the_config_names_are_kept_up_while_it_runs(moved: Moved) ->
         )
         places = {OurPartition(it.topic, it.partition): it.offset for it in wanted.partitions}
         wait_for(lambda: kept() == places, "the hub has it")  # noqa: B023
-    # A person sets it back at the hub, to read again; and the group goes on at its source.
+    # A person sets it back at the hub, to read again; and the group continues at its source.
     servers = moved.hub.bootstrap_servers
     commit_at(servers, "sync-a", topic, dict.fromkeys(range(3), 0))
     read_some(eu, "sync-a", moved.single, 50)
@@ -456,7 +459,7 @@ def test_groups_that_the_config_names_are_kept_up_while_it_runs(moved: Moved) ->
     )
     places = {OurPartition(it.topic, it.partition): it.offset for it in wanted.partitions}
     wait_for(lambda: kept() == places, "the hub has it again")
-    # What we tell the sources of ourselves is nobody's reading.
+    # The group that our own positions are published with reads nothing: it is not kept.
     own = f"aggregator-{moved.config.name}"
     wait_for(lambda: max(committed_at(eu, own, moved.single).values()) > 0, "it is published")
     assert committed(HUB, moved.config.hub, own, hub, 30.0) == {}
@@ -471,14 +474,14 @@ def test_hundreds_of_groups_are_taken_over_by_one_look_and_only_once(moved: Move
         for at, name in enumerate(names):
             places = {OurPartition(moved.single, it): min(at, end) for it, end in ends.items()}
             assert commit(admin, name, places, SECONDS, "") == ""
-    told: list[str] = []
+    lines: list[str] = []
 
     def take_over(wanted: list[str]) -> dict[str, Outcome]:
         moving = Moving(
             moved.config,
             WRITE,
             time.monotonic() + SECONDS,
-            told.append,
+            lines.append,
             rest=True,
             copied=True,
             leave_moved=True,
@@ -486,7 +489,7 @@ def test_hundreds_of_groups_are_taken_over_by_one_look_and_only_once(moved: Move
         return moving.all_of(dict.fromkeys(wanted, ("eu", "us")))
 
     done = take_over([*names, "nobody"])
-    # Nobody is in the way of another.
+    # No group is in the way of another.
     assert isinstance(done.pop("nobody"), RefusedError)
     for name, report in done.items():
         assert isinstance(report, GroupReport), f"{name}: {report}"
@@ -495,7 +498,7 @@ def test_hundreds_of_groups_are_taken_over_by_one_look_and_only_once(moved: Move
         (shown,) = [it for it in (done[name],) if isinstance(it, GroupReport)]
         expected = {it.partition: it.offset for it in shown.partitions}
         assert committed_at(servers, name, topic) == expected
-    # Their consumers go on at the hub; one goes on at the source after all.
+    # Their consumers continue at the hub; one continues at the source after all.
     commit_at(servers, names[0], topic, {0: 90})
     commit_at(moved.clusters["eu"].bootstrap_servers, names[1], moved.single, {0: 7})
     assert list(take_over(names)) == [names[1]]

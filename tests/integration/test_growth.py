@@ -49,7 +49,7 @@ def test_new_topics_and_partitions_are_found_while_it_runs(
         wait_until_topic_has(to, grows, 250)
         wait_until_topic_has(to, kept, 250)
         wait_until_topic_has(to, new, 400)
-        # What was there goes on, next to what is new.
+        # What was there continues, next to what is new.
         produce(us, old, records(10))
         produce(eu, new, records(10))
         wait_until_topic_has(to, old, 10)

@@ -129,25 +129,27 @@ def test_each_source_that_is_read_has_a_heartbeat_every_second_which_mirrormaker
     run = Run(config, control).start()
     eu, us = key_of("eu"), key_of("us")
 
-    def told() -> HeartbeatsStatus | None:
+    def shown() -> HeartbeatsStatus | None:
         return run.status.heartbeats
 
     try:
         run.wait_for(lambda: min(counts(guarded)[it] for it in (eu, us)) >= SOME, "both have some")
-        assert told() == HeartbeatsStatus(topic="heartbeats", sources=("eu", "us"))
+        assert shown() == HeartbeatsStatus(topic="heartbeats", sources=("eu", "us"))
         control.pause("us")
         run.wait_for(
-            lambda: told() == HeartbeatsStatus(topic="heartbeats", sources=("eu",)),
+            lambda: shown() == HeartbeatsStatus(topic="heartbeats", sources=("eu",)),
             "that of the paused source stops",
         )
         before = counts(guarded)
-        run.wait_for(lambda: counts(guarded)[eu] >= before[eu] + SOME, "the other one's goes on")
+        run.wait_for(
+            lambda: counts(guarded)[eu] >= before[eu] + SOME, "those of the other one continue"
+        )
         assert counts(guarded)[us] == before[us]
         control.resume("us")
         run.wait_for(lambda: counts(guarded)[us] > before[us], "it is read again")
         wanted[0] = config.model_copy(update={"heartbeats": False})
         control.reload()
-        run.wait_for(lambda: told() is None, "they are switched off")
+        run.wait_for(lambda: shown() is None, "they are switched off")
         assert run.status.phase == "RUNNING"
     finally:
         result = run.stop()
@@ -184,8 +186,8 @@ def test_a_hub_that_refuses_them_stops_nothing_and_they_begin_when_it_does_no_mo
     with run_in_background(config) as run:
 
         def error() -> str:
-            told = run.status.heartbeats
-            return told.error if told is not None else ""
+            beats = run.status.heartbeats
+            return beats.error if beats is not None else ""
 
         run.wait_for(lambda: "allow WRITE on topic heartbeats" in error(), "it is said")
         produce(source_a.bootstrap_servers, unique, records(50))

@@ -39,7 +39,7 @@ ELECTING = {
 }
 """Soon after a broker is back its partitions are led by it again."""
 PARKED = 500
-"""So many records wait at the frozen broker before it dies: some are in requests that it has."""
+"""Records that wait at the frozen broker before it dies: some are in requests that it has."""
 
 
 def sent_again(running: Run) -> float:
@@ -50,7 +50,7 @@ def sent_again(running: Run) -> float:
 
 
 def lag(running: Run) -> int | None:
-    """Of the only source, as its status tells it."""
+    """The lag of the only source, by its status."""
     (found,) = running.status.sources
     return found.lag
 
@@ -62,14 +62,14 @@ def all_copied(running: Run, ends: dict[int, int]) -> bool:
 
 def in_sync(cluster: EmbeddedCluster, topic: str) -> int:
     """How many replicas of the first partition have all that it holds."""
-    told = admin(cluster.bootstrap_servers).list_topics(topic, timeout=SECONDS)
-    return len(told.topics[topic].partitions[0].isrs)
+    listed = admin(cluster.bootstrap_servers).list_topics(topic, timeout=SECONDS)
+    return len(listed.topics[topic].partitions[0].isrs)
 
 
 def leader_of(cluster: EmbeddedCluster, topic: str) -> Broker:
     """The broker that leads the first partition of a topic."""
-    told = admin(cluster.bootstrap_servers).list_topics(topic, timeout=SECONDS)
-    node = told.topics[topic].partitions[0].leader
+    listed = admin(cluster.bootstrap_servers).list_topics(topic, timeout=SECONDS)
+    node = listed.topics[topic].partitions[0].leader
     return next(broker for broker in cluster.brokers if broker.node == node)
 
 
@@ -91,8 +91,8 @@ def hub(three: EmbeddedCluster) -> EmbeddedCluster:
 
 def first_replicas_lead(cluster: EmbeddedCluster, topic: str) -> bool:
     """Whether each partition is led by the first of its replicas."""
-    told = admin(cluster.bootstrap_servers).list_topics(topic, timeout=SECONDS)
-    return all(it.leader == it.replicas[0] for it in told.topics[topic].partitions.values())
+    listed = admin(cluster.bootstrap_servers).list_topics(topic, timeout=SECONDS)
+    return all(it.leader == it.replicas[0] for it in listed.topics[topic].partitions.values())
 
 
 def restart_a_leader(hub: EmbeddedCluster, topic: str) -> int:

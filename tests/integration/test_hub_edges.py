@@ -190,7 +190,7 @@ def test_first_batches_come_in_order_when_the_first_of_them_is_refused_for_a_mom
         proxy.hold_after(1)
         with run_in_background(config) as running:
             wait_for(lambda: proxy.held > 0, "the first request came, and another one waits")
-            # No sign tells that the first one is answered, nor that the broker knows its config.
+            # Nothing shows that the first one is answered, nor that the broker knows its config.
             time.sleep(0.3)
             alter_topic(hub3.admin_servers, unique, {"min.insync.replicas": "1"})
             time.sleep(0.3)
@@ -257,11 +257,11 @@ def test_too_few_replicas_stop_only_what_they_refuse_and_old_records_not_even_th
         # What was written last has arrived, before the run is asked to stop.
         (written,) = end_offsets(source_a.bootstrap_servers, well).values()
         wait_until_topic_has(hub3.admin_servers, well, written)
-        told = [it.message for it in running.events if it.kind == "partitions_stuck"]
+        stuck = [it.message for it in running.events if it.kind == "partitions_stuck"]
         assert "lane_failed" not in running.kinds()
     assert meanwhile < before + STUCK_PAUSE_SECONDS
-    assert len(told) == 1
-    assert f"{ill}-0 has not taken the same records for" in told[0]
+    assert len(stuck) == 1
+    assert f"{ill}-0 has not taken the same records for" in stuck[0]
     for topic in names:
         assert_copied({"eu": (source_a.bootstrap_servers, topic)}, (hub3.admin_servers, topic), 100)
 
@@ -341,11 +341,11 @@ def test_what_is_refused_ends_the_lane_of_others_once_where_no_task_can_give_it_
         wait_until_topic_has(hub3.admin_servers, ill, 2)
         if where == "dedup":
             wait_until_topic_has(hub3.admin_servers, f"{unique}.duplicates", 1)
-        told = [it.message for it in running.events if it.kind == "partitions_stuck"]
+        stuck = [it.message for it in running.events if it.kind == "partitions_stuck"]
         assert failed().pop("union") == 1
         assert failed().keys() <= {"union", "eu"}
-    assert len(told) == 1
-    assert told[0].startswith(f"lane union continues without eu/{ill}-0, which gets a lane")
+    assert len(stuck) == 1
+    assert stuck[0].startswith(f"lane union continues without eu/{ill}-0, which gets a lane")
     assert Counter(it.key for it in read_topic(hub3.admin_servers, ill)) == {b"a": 1, b"b": 1}
     assert_copied({"eu": (source_a.bootstrap_servers, well)}, (hub3.admin_servers, well), 500)
 

@@ -59,7 +59,7 @@ class World:
         return connector.read_tail(tail, settings, topics, cancellation)
 
     def positions(self, tail: TailPlan, found: TailFound) -> Positions:
-        """Where the source stands by that."""
+        """The positions of the source, by what was found."""
         ranges = {sp: skip.ranges for sp, skip in found.parts.items()}
         return recovered_positions(tail.positions, ranges, self.logs)
 
@@ -97,7 +97,7 @@ def test_a_hole_ends_what_is_whole(world: World, spark: SparkSession) -> None:
     assert set(world.positions(later, world.read(spark, later)).values()) == {250}
 
 
-def test_of_a_compacted_topic_the_newest_offset_of_each_key_and_partition_is_told(
+def test_of_a_compacted_topic_the_newest_offset_of_each_key_and_partition_is_reported(
     world: World, spark: SparkSession
 ) -> None:
     records = [record for record in world.records if record.offset in (120, 130)]

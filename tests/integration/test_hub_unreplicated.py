@@ -25,7 +25,7 @@ from support.verdict import assert_copied
 
 LOG = logging.getLogger(__name__)
 UNSEEN = 1_000
-"""So many records come after replication has ended: those that were sent are not acknowledged."""
+"""How many records come after replication has ended: those that are sent are not acknowledged."""
 LAG_MS = "120000"
 """Longer than all of it takes: no replica is given up by itself."""
 
@@ -62,9 +62,9 @@ def test_what_a_leader_holds_that_no_replica_has_is_waited_for_and_not_written_a
         heal(hub2)
         assert second.wait(SECONDS), second.text
         assert second.exit_code == 0, second.text
-        told = [event["event"] for event in second.events()]
+        logged = [event["event"] for event in second.events()]
     assert_copied({"eu": (source_a.bootstrap_servers, unique)}, (hub2.admin_servers, unique), 2_000)
-    assert "recovery_waits" in told
+    assert "recovery_waits" in logged
 
 
 @pytest.mark.timeout(600)

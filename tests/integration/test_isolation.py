@@ -1,4 +1,4 @@
-"""A source that hangs under load: the others go on, it is named, and afterwards all is complete."""
+"""A source hangs under load: the others continue, it is named, and afterwards all is complete."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ LOG = logging.getLogger(__name__)
 
 
 def state_of(url: str, alias: str) -> SourceState:
-    """Of a source, as the instance with this API tells it."""
-    told = ask("GET", f"{url}/api/status")[1]["sources"]
-    return SourceState(next(each["state"] for each in told if each["alias"] == alias))
+    """The state of a source, as the instance with this API shows it."""
+    sources = ask("GET", f"{url}/api/status")[1]["sources"]
+    return SourceState(next(each["state"] for each in sources if each["alias"] == alias))
 
 
 def the_lane(url: str) -> dict[str, Any]:
@@ -92,10 +92,10 @@ def test_a_hung_source_stops_neither_the_others_of_its_lane_nor_the_api(
                     "the hung source is named",
                 )
                 assert state_of(url, "eu") is not SourceState.UNREACHABLE
-                # The lane goes on without it, for as long as it is away.
+                # The lane continues without it, for as long as it is away.
                 wait_for(lambda: time.monotonic() - paused_at > PAUSED_SECONDS, "it is paused")
                 seen = arrivals.records
-                wait_for(lambda: arrivals.records > seen + 2_000, "the other goes on")
+                wait_for(lambda: arrivals.records > seen + 2_000, "the other continues")
             finally:
                 mute.brokers[0].resume()
             silence = arrivals.silence("eu")
@@ -104,7 +104,7 @@ def test_a_hung_source_stops_neither_the_others_of_its_lane_nor_the_api(
             heard = arrivals.counts["us"]
             wait_for(lambda: arrivals.counts["us"] > heard + 1_000, "it is back")
         running.until(
-            lambda: state_of(url, "us") is not SourceState.UNREACHABLE, "that is told as well"
+            lambda: state_of(url, "us") is not SourceState.UNREACHABLE, "that is shown as well"
         )
         assert the_lane(url) == lane
         running.terminate()

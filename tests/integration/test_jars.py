@@ -23,7 +23,7 @@ def full_folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    # Bound but not listening: connections are refused, and nobody else can get the port.
+    # Bound but not listening: connections are refused, and no one else can get the port.
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         yield holder.getsockname()[1]

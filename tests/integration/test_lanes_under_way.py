@@ -1,4 +1,4 @@
-"""Lanes that fail, and stops in the midst of a command: the others go on, and nothing is lost."""
+"""Lanes that fail, and stops in the midst of a command: the others continue, nothing is lost."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_stop_in_the_midst_of_a_pause_and_of_a_reload(
     for servers in (eu, us):
         create_topic(servers, unique, partitions=2)
         produce(servers, unique, records(100))
-    # That tasks have told where they are goes unnoticed until we say so: it takes no time else.
+    # Positions that tasks report go unnoticed until the test allows it; otherwise it takes no time.
     may_notice = Event()
     seen = Lanes.seen
 
@@ -136,7 +136,7 @@ def test_a_stop_in_the_midst_of_a_pause_and_of_a_reload(
     stop_while(lambda control: control.pause("us"), paused=False)
     for servers in (eu, us):
         produce(servers, unique, records(50))
-    # The pause was noted before its partitions were told to be left out.
+    # The pause was noted before the lane was asked to leave its partitions out.
     stop_while(lambda control: control.reload(), paused=True)
     assert catch_up(config).exit_code == 0
     assert_copied({"eu": (eu, unique), "us": (us, unique)}, (to, unique), at_least=300)

@@ -46,9 +46,9 @@ def test_events_are_written_to_the_hub_and_those_that_do_not_arrive_are_reported
     assert {it.key for it in found} == {b"run:kafka-aggregator/central"}
     sent = [json.loads(it.value or b"") for it in found]
     assert [event_problems(it) for it in sent] == [[]] * 4
-    told = [(it["eventType"], it["job"]["name"]) for it in sent]
+    found_jobs = [(it["eventType"], it["job"]["name"]) for it in sent]
     names = ["central.copy.orders", "central.copy.payments"]
-    assert told == [("START", it) for it in names] + [("COMPLETE", it) for it in names]
+    assert found_jobs == [("START", it) for it in names] + [("COMPLETE", it) for it in names]
 
 
 def config_of(hub: EmbeddedCluster, transport: Mapping[str, object]) -> Config:

@@ -64,9 +64,9 @@ def test_old_records_whose_answer_is_lost_are_not_written_twice(
         with load([source_a], unique, age_ms=THREE_DAYS_MS):
             for _ in range(CUTS):
                 wait_for_more(1_000)
-                # What is under way is written, and so is what comes next: nobody hears of it.
+                # What is under way is written, and so is what comes next: no one hears of it.
                 proxy.mute()
-                # No sign tells when the hub has forgotten who wrote that.
+                # Nothing shows when the hub has forgotten who wrote that.
                 time.sleep(FORGOTTEN_SECONDS)
                 proxy.heal()
         running.wait_for(lambda: running.status.sources[0].lag == 0, "all is copied")
@@ -134,8 +134,8 @@ def test_what_the_hub_remembers_is_asked_and_a_short_time_is_named(
     config = make_config(short, tmp_path / "state", {"eu": source("nowhere:9092", "orders")})
     facts = discover(config, aliases=[HUB]).ok[HUB]
     assert facts.producer_expiry_ms == 3_600_000
-    (told,) = [it for it in check_cluster(config, HUB, 30.0) if it.name == EXPIRY]
-    assert told.detail == "3600000 ms"
-    assert f"set {EXPIRY} of the hub's brokers to 86400000 or more" in told.hint
+    (checked,) = [it for it in check_cluster(config, HUB, 30.0) if it.name == EXPIRY]
+    assert checked.detail == "3600000 ms"
+    assert f"set {EXPIRY} of the hub's brokers to 86400000 or more" in checked.hint
     (warning,) = [it for it in make_plan(config, Discovery({}), facts).warnings if EXPIRY in it]
-    assert warning == told.hint
+    assert warning == checked.hint

@@ -23,7 +23,7 @@ from support.verdict import assert_copied, judge
 
 
 def events_of(config: Config, *, fresh: bool = False) -> list[Event]:
-    """Catch up; returns what was told."""
+    """Catch up; return the events."""
     events: list[Event] = []
     result = run(config, until_caught_up=True, fresh=fresh, on_event=events.append)
     assert (result.exit_code, result.problems) == (0, ())
@@ -73,7 +73,7 @@ def test_a_checkpoint_that_is_gone_is_found_again_in_the_hub(
     assert (totals.expected, totals.present, totals.not_judged) == (3_500, 3_500, 0)
 
 
-def test_what_a_start_at_the_end_leaves_out_after_a_lost_checkpoint_is_told(
+def test_what_a_start_at_the_end_leaves_out_after_a_lost_checkpoint_is_reported(
     copied: Config, source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
     shutil.rmtree(tmp_path / "state")
@@ -166,7 +166,7 @@ def test_a_source_that_is_away_then_is_looked_for_when_it_comes(
     unique: str,
     lost: str,
 ) -> None:
-    """Nobody knows its partitions where the checkpoint is gone; it comes two starts later."""
+    """Without a checkpoint its partitions are unknown; it comes two starts later."""
     state, clusters = tmp_path / "state", {"eu": source_a, "us": source_b}
     for cluster in clusters.values():
         create_topic(cluster.bootstrap_servers, unique, partitions=2)
@@ -189,12 +189,12 @@ def test_a_source_that_is_away_then_is_looked_for_when_it_comes(
         topics={"partitions": 4},
         supervision={"connect_timeout": "2s"},
     )
-    for told in ("doubt", ""):
+    for expected in ("doubt", ""):
         events: list[Event] = []
         result = run(partly, until_caught_up=True, on_event=events.append)
         # It has copied the other one, and says that this one is missing.
         assert result.exit_code == 3
-        assert ("doubt" in kinds(events)) == bool(told)
+        assert ("doubt" in kinds(events)) == bool(expected)
         write(source_a, unique, 100)
     events = events_of(config)
     (recovered,) = [event for event in events if event.kind == "recovered"]

@@ -128,8 +128,8 @@ def test_after_mirror_maker_2_nothing_is_missing_and_nothing_comes_twice(
         for name, of in alias.items():
             for partition in (0, 1):
                 head = f"{name}-{partition}-".encode()
-                told = sum(1 for value in before if value and value.startswith(head))
-                assert positions[of, partition] == told
+                count = sum(1 for value in before if value and value.startswith(head))
+                assert positions[of, partition] == count
         # What has a position keeps it.
         again = cli("import", str(old), "--positions", "-c", str(new), *sets, "--yes")
         assert all(not it["moves"]["moves"] for it in again["sources"])
@@ -144,7 +144,7 @@ def test_after_mirror_maker_2_nothing_is_missing_and_nothing_comes_twice(
         assert f"-{record.partition}-".encode() in (record.value or b"")
 
 
-def test_after_a_kill_it_is_told_what_the_hub_holds_beyond_the_stored_positions(
+def test_after_a_kill_it_finds_what_the_hub_holds_beyond_the_stored_positions(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
     """MirrorMaker 2's part is played: it has copied 15 of 20 records, and stored the tenth."""
@@ -300,7 +300,7 @@ def test_the_walk_of_mirror_maker_1(
         wait_until_topic_has(hub.bootstrap_servers, first, 21)
         wait_until_topic_has(hub.bootstrap_servers, second, 1)
     produce(source_a.bootstrap_servers, first, [NewRecord(b"later", partition=2)])
-    # A second start goes on where it was, and the other commands know it by its file.
+    # A second start resumes where it was, and the other commands know it by its file.
     with stand_in(tmp_path, *words) as running:
         wait_until_topic_has(hub.bootstrap_servers, first, 22)
         file = tmp_path / "aggregator" / group / "aggregator.yaml"

@@ -20,7 +20,7 @@ from support.application import Application, application
 from support.clusters import ClusterFactory
 from support.load import records
 from support.locked import LOGIN, USER, change_password
-from support.outputs import documents, live, pages, spark_pages, stream, tables, told
+from support.outputs import answer_of, documents, live, pages, spark_pages, stream, tables
 from support.played import bearer
 from support.reading import wait_for, wait_until_topic_has
 from support.rest import ask
@@ -50,7 +50,7 @@ COMMANDS = (
 
 
 def planted(name: str) -> str:
-    """A secret that is to be seen nowhere."""
+    """A secret that must appear nowhere."""
     return f"{MARK}-{name}-0123456789"
 
 
@@ -142,18 +142,24 @@ def refused(url: str, write: dict[str, str], servers: str) -> Iterator[tuple[str
     ):
         config = {**good, **more}
         check = f"{url}/connector-plugins/{CLASSES[0]}/config/validate"
-        yield f"validate {name}", told(check, write, "PUT", config)
-        yield f"put {name}", told(f"{url}/connectors/nix/config", write, "PUT", config)
+        yield f"validate {name}", answer_of(check, write, "PUT", config)
+        yield f"put {name}", answer_of(f"{url}/connectors/nix/config", write, "PUT", config)
         yield (
             f"post {name}",
-            told(f"{url}/connectors", write, "POST", {"name": "nix", "config": config}),
+            answer_of(f"{url}/connectors", write, "POST", {"name": "nix", "config": config}),
         )
-        yield f"patch {name}", told(f"{url}/connectors/africa/config", write, "PATCH", more)
-        yield f"source {name}", told(f"{url}/api/sources/nix", write, "PUT", {"config": config})
-    yield "no token", told(f"{url}/api/status", bearer(planted("nobody")))
-    yield "read", told(f"{url}/api/reload", bearer(planted("read")), "POST")
-    yield "reload", told(f"{url}/api/reload", write, "POST")
-    yield "positions", told(f"{url}/api/positions", write, "POST", {"to": "latest", "source": "us"})
+        yield f"patch {name}", answer_of(f"{url}/connectors/africa/config", write, "PATCH", more)
+        yield (
+            f"source {name}",
+            answer_of(f"{url}/api/sources/nix", write, "PUT", {"config": config}),
+        )
+    yield "no token", answer_of(f"{url}/api/status", bearer(planted("nobody")))
+    yield "read", answer_of(f"{url}/api/reload", bearer(planted("read")), "POST")
+    yield "reload", answer_of(f"{url}/api/reload", write, "POST")
+    yield (
+        "positions",
+        answer_of(f"{url}/api/positions", write, "POST", {"to": "latest", "source": "us"}),
+    )
 
 
 def commanded(file: Path) -> Iterator[tuple[str, str]]:
@@ -171,14 +177,14 @@ def reasons(url: str, read: dict[str, str]) -> dict[str, str]:
 
 
 def added(source_b: EmbeddedCluster, password: str) -> dict[str, str]:
-    """A connector that logs in where nobody asks for it, which is answered by silence."""
+    """A connector that logs in where no login is expected, which gets no answer."""
     settings = login(password)
     own = {f"src.kafka.{name}": value for name, value in settings.items()}
     return {"src.kafka.bootstrap.servers": source_b.bootstrap_servers, "topics": "nix", **own}
 
 
 @pytest.mark.timeout(900)
-def test_no_secret_is_in_anything_that_is_told(
+def test_no_secret_is_in_any_output(
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,
     hub: EmbeddedCluster,
@@ -216,7 +222,7 @@ def test_no_secret_is_in_anything_that_is_told(
             lambda: reasons(url, read).keys() == {"us", "asia", "africa", "arctic"},
             "those that cannot be read are known",
         )
-        # Its broker starts anew with the other password: for a moment nobody answers there.
+        # Its broker restarts with the other password: for a moment no one answers there.
         wait_for(lambda: "uthentication" in reasons(url, read)["us"], "the login is refused")
         outputs |= refused(url, write, source_b.bootstrap_servers)
         outputs |= everything(app, config, url, read)
@@ -236,7 +242,7 @@ def test_no_secret_is_in_anything_that_is_told(
 
 
 def everything(app: Application, config: Config, url: str, read: dict[str, str]) -> dict[str, str]:
-    """What a running instance tells whoever asks, and the command lines of its processes."""
+    """What a running instance answers, and the command lines of its processes."""
     aliases = ["eu", "us", "asia", "africa", "arctic", "nix"]
     values = {
         "name": aliases,
@@ -248,7 +254,7 @@ def everything(app: Application, config: Config, url: str, read: dict[str, str])
     }
     found = documents(url, read, values)
     for path in ("/connectors?expand=info&expand=status", "/api/history?topic=nix", "/nix"):
-        found[path] = told(url + path, read)
+        found[path] = answer_of(url + path, read)
     _, events = ask("GET", f"{url}/api/events", headers=read)
     found["stream"] = stream(url, read, events["events"][-1]["id"])
     found["live"] = live(url, read)
@@ -259,7 +265,7 @@ def everything(app: Application, config: Config, url: str, read: dict[str, str])
 
 
 def check_that_there_was_something_to_find(outputs: dict[str, str]) -> None:
-    """Each kind of output is there, and tells of the places where secrets are."""
+    """Each kind of output is there, and covers the places where secrets are."""
     assert MASK in outputs["/api/config"] and MASK in outputs["config"]
     for where in outputs:
         if where.split()[0] in ("put", "post", "patch", "source"):
@@ -275,6 +281,6 @@ def check_that_there_was_something_to_find(outputs: dict[str, str]) -> None:
 
 
 def around(text: str) -> str:
-    """What stands about a secret that was found."""
+    """The text around a secret that was found."""
     at = text.index(MARK)
     return repr(text[max(0, at - 120) : at + 40])

@@ -1,4 +1,4 @@
-"""Whoever reads the hub: `aggregator peek`, the notebook API, and the notebooks; real clusters.
+"""Readers of the hub: `aggregator peek`, the notebook API, and the notebooks; real clusters.
 
 One run has copied what all of it looks at, with a registry for each of the two sources.
 """
@@ -51,7 +51,7 @@ NOTEBOOKS = ROOT / "notebooks"
 RENDERED = os.environ.get("AGGREGATOR_RENDERED")
 """A folder to write the notebooks' pages to: `make notebooks`."""
 LIVE_SECONDS = 90.0
-"""So long records flow before, so that there is something to see."""
+"""For this long records flow before, so that there is something to see."""
 RECORDS = 300
 # The clusters are shared with other tests.
 OWN = "" if RENDERED else f"-{uuid.uuid4().hex[:8]}"
@@ -120,8 +120,8 @@ def guids(with_guids: str, ids: dict[str, int]) -> dict[str, UUID]:
     trip = {"schema": TRIP, "schemaType": "PROTOBUF", "references": [stop]}
     found = {}
     for name, body in (("orders", order), ("trips", trip)):
-        told = asked(with_guids, "POST", f"/subjects/{name}-value/versions", body)
-        found[name] = UUID(told["guid"])
+        answer = asked(with_guids, "POST", f"/subjects/{name}-value/versions", body)
+        found[name] = UUID(answer["guid"])
     return found
 
 
@@ -214,7 +214,7 @@ def config_file(
             plain, b'{"n": 4}', headers=[(key, by_id), (value, b"\1" + guids["orders"].bytes)]
         ),
         NewRecord(plain, headers=[(value, b"\0" + ids["a"].to_bytes(4, "big"))]),
-        # Which message it is stands in the header, too.
+        # The header also says which message it is.
         NewRecord(trip(TRIP, 7)[2:], headers=[(value, b"\1" + guids["trips"].bytes + b"\x02\x02")]),
         NewRecord(b'{"n": 5}', headers=[(value, by_id)]),
         NewRecord(plain, headers=[(value, b"\1" + UUID(int=5).bytes)]),
@@ -326,9 +326,9 @@ def test_peek_decodes_protobuf_and_what_a_json_schema_describes(
     config_file: Path, ids: dict[str, int]
 ) -> None:
     found = peeked(config_file, TRIPS, "--limit", "40")
-    told = [it for it in found if it["value_format"] == "protobuf"]
-    assert len(found) == 25 and len(told) == 21
-    for record in told:
+    decoded = [it for it in found if it["value_format"] == "protobuf"]
+    assert len(found) == 25 and len(decoded) == 21
+    for record in decoded:
         source = record["origin"][0]
         assert record["value_schema"] == ids[f"trip-{source}"]
         value = json.loads(record["value"])
@@ -367,7 +367,7 @@ def test_peek_decodes_by_the_schema_that_a_header_names(
     assert f"/schemas/guids/{UUID(int=5)}: 404" in found[4]["problem"]
 
 
-def test_peek_goes_on_with_what_comes_until_it_is_interrupted(
+def test_peek_continues_with_what_comes_until_it_is_interrupted(
     config_file: Path, hub: EmbeddedCluster, unique: str
 ) -> None:
     at = hub.bootstrap_servers
@@ -378,14 +378,14 @@ def test_peek_goes_on_with_what_comes_until_it_is_interrupted(
     lines: list[dict[str, Any]] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as follower:
         assert follower.stdout is not None and follower.stderr is not None
-        told = follower.stdout
-        reader = threading.Thread(target=lambda: lines.extend(map(json.loads, told)))
+        output = follower.stdout
+        reader = threading.Thread(target=lambda: lines.extend(map(json.loads, output)))
         reader.start()
         try:
-            wait_for(lambda: lines, "what was there is told")
+            wait_for(lambda: lines, "what was there is printed")
             for number in range(3):
                 produce(at, unique, [NewRecord(b"%d" % number, partition=number % 2)])
-                wait_for(lambda: len(lines) == number + 2, "what comes is told")  # noqa: B023
+                wait_for(lambda: len(lines) == number + 2, "what comes is printed")  # noqa: B023
             follower.send_signal(signal.SIGINT)
             assert follower.wait(60) == 0
         finally:

@@ -116,7 +116,7 @@ def copied(
             found = running.status.completeness
             return found is not None and len(found.topics) >= len(wanted)
 
-        running.wait_for(complete, "what is complete is told")
+        running.wait_for(complete, "what is complete is reported")
         now = running.status.at
         running.wait_for(
             lambda: complete() and (running.status.at - now).total_seconds() > 4, "more is copied"
@@ -165,7 +165,9 @@ def test_a_transform_is_given_no_time_where_there_is_none(copied: Copied) -> Non
     assert all(times[at] == at for at in ODD_TIMES.values() if at >= 0)
 
 
-def test_what_is_complete_and_how_old_records_are_is_told_by_sane_figures(copied: Copied) -> None:
+def test_what_is_complete_and_how_old_records_are_is_reported_in_sane_figures(
+    copied: Copied,
+) -> None:
     status = copied.statuses[-1]
     assert status.completeness is not None
     for topic in status.completeness.topics:
@@ -187,7 +189,7 @@ def test_what_is_complete_and_how_old_records_are_is_told_by_sane_figures(copied
     strict(status.model_dump_json())
 
 
-def test_rest_and_the_dashboard_tell_them(copied: Copied, tmp_path: Path) -> None:
+def test_rest_and_the_dashboard_show_them(copied: Copied, tmp_path: Path) -> None:
     holder = StatusHolder()
     for it in copied.statuses[-2:]:
         holder.put(it.at, it.phase, lambda it=it: it)  # type: ignore[misc]
@@ -204,8 +206,8 @@ def test_rest_and_the_dashboard_tell_them(copied: Copied, tmp_path: Path) -> Non
             if "/look" in path:
                 name = path.split("/")[3].removeprefix(f"{copied.unique}-")
                 there = copied.at_source if "source=eu" in path else copied.at_hub
-                told = sorted((it["partition"], it["offset"]) for it in found["records"])
-                assert told == [(it.partition, it.offset) for it in there(name)], path
+                shown = sorted((it["partition"], it["offset"]) for it in found["records"])
+                assert shown == [(it.partition, it.offset) for it in there(name)], path
                 times = {it["offset"]: it["timestamp_ms"] for it in found["records"]}
                 assert times == {it.offset: it.timestamp for it in there(name)}, path
         with visiting(server.url, tmp_path) as visitor:

@@ -92,7 +92,7 @@ def test_two_start_one_wins_and_is_taken_over_even_when_it_is_frozen(
 
 
 @pytest.mark.timeout(900)
-def test_frozen_past_its_lease_and_not_replaced_it_goes_on(world: World, tmp_path: Path) -> None:
+def test_frozen_past_its_lease_and_not_replaced_it_continues(world: World, tmp_path: Path) -> None:
     lease = 3.0
     config = config_of(world, tmp_path, checkpoint={"lease": f"{lease:g}s"})
     with application(config, tmp_path / "a") as running:
@@ -103,7 +103,7 @@ def test_frozen_past_its_lease_and_not_replaced_it_goes_on(world: World, tmp_pat
         running.signal_all(signal.SIGSTOP)
         over = time.monotonic() + lease
         os.kill(jvm, signal.SIGCONT)
-        # A slow machine is still as well: only what is not sent after the lease tells of it.
+        # A slow machine is still as well: only silence after the lease shows that the JVM waits.
         wait_for(
             lambda: time.monotonic() > over and world.is_still(2.0),
             "the JVM waits for the lease",

@@ -82,7 +82,7 @@ def test_changed_by_reload_under_load_and_killed_nothing_is_lost_or_there_twice(
             running.until_logged("reloaded")
             running.until(
                 lambda: sum(it["event"] == "lane_started" for it in running.events()) == 2,
-                "its lane starts anew",
+                "its lane starts again",
             )
             # From here on in the other form; how long the reload took says nothing.
             copied = wait_until_topic_has(servers, unique, copied)

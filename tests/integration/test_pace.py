@@ -54,11 +54,11 @@ def usual_in_a_second(moments: list[int]) -> float:
 
 
 def assert_at_least(seconds: float, moments: list[int]) -> None:
-    """They arrived over so long, but for a start in which the hub took nothing for a while."""
+    """They took `seconds` to arrive, but for a start in which the hub took nothing for a while."""
     assert moments[-1] - moments[0] >= 1_000 * (seconds - 2)
 
 
-def test_a_limited_source_is_read_at_its_pace_and_nobody_else_is(
+def test_a_limited_source_is_read_at_its_pace_and_no_other_source_is(
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,
     hub: EmbeddedCluster,
@@ -135,7 +135,7 @@ def test_history_is_read_at_its_own_limit_and_what_is_live_without(
             "source eu is 1,200 records behind: it catches up at 100 a second",
             "source eu has caught up",
         ]
-        # Far more than the limit, and told at once: what is live is no backlog.
+        # Far more than the limit, and reported at once: live records are no backlog.
         for _ in range(3):
             produce(source_a.bootstrap_servers, unique, RECORDS)
         expected = 10 + 4 * len(RECORDS)
@@ -151,10 +151,10 @@ def test_history_is_read_at_its_own_limit_and_what_is_live_without(
 
 
 def wait_until_positions(running: Run, records: int) -> None:
-    """Until the tasks have told all of it."""
+    """Wait until the tasks have reported all records."""
     running.wait_for(
         lambda: sum(it.position or 0 for it in running.status.partitions) == records,
-        "the positions are told",
+        "the positions are reported",
     )
 
 

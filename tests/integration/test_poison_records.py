@@ -32,7 +32,7 @@ from support.verdict import judge
 LIMIT = 20_000
 DAY_MS = 86_400_000
 BUSY_SECONDS = 20
-"""So long a note holds another retry off here, for two minutes need not pass."""
+"""For this long a note holds another retry off here, so that no test waits two minutes."""
 FOREVER = str(2**63 - 1)
 PLAIN: dict[str, Any] = {"producer": {"compression.type": "none"}}
 QUARANTINE_CONFIG = {"message.timestamp.type": "LogAppendTime", "retention.ms": "-1"}
@@ -79,7 +79,7 @@ def varint(number: int) -> int:
 def room_in(limit: int, topic: str, offset: int, key: bytes, timestamp: int) -> int:
     """How long a value may be, so that its batch in the hub is as large as the limit.
 
-    Counted anew from the record format, for values of two-byte lengths without own headers.
+    Counted from the record format itself, for values of two-byte lengths without own headers.
     """
     origin = {
         "origin.cluster": "eu",
@@ -94,7 +94,7 @@ def room_in(limit: int, topic: str, offset: int, key: bytes, timestamp: int) -> 
 
 
 @pytest.mark.timeout(900)
-def test_every_kind_goes_aside_and_all_else_goes_on_and_what_fits_later_is_retried(
+def test_every_kind_goes_aside_all_else_continues_and_what_fits_later_is_retried(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
     now = int(time.time() * 1000)
@@ -152,7 +152,7 @@ def test_every_kind_goes_aside_and_all_else_goes_on_and_what_fits_later_is_retri
         produce(source_a.bootstrap_servers, unique, [NewRecord(b"v7", b"k", timestamp=now)])
         wait_until_topic_has(hub.bootstrap_servers, unique, 4)
         wait_until_topic_has(hub.bootstrap_servers, keys, 2)
-        running.wait_for(lambda: "quarantined" in running.kinds(), "it is told")
+        running.wait_for(lambda: "quarantined" in running.kinds(), "it is reported")
         seen = running.wait_for(
             lambda: it if (it := running.status.quarantine) and it.records == 5 else None,
             "all are counted",
@@ -254,14 +254,14 @@ def test_stop_names_the_record_and_nothing_is_lost(
 
     with run_in_background(config_with("stop")) as running:
         running.wait_for(lambda: "partition_stopped" in running.kinds(), "it stops")
-        (told, *_) = [it.message for it in running.events if it.kind == "partition_stopped"]
+        (message, *_) = [it.message for it in running.events if it.kind == "partition_stopped"]
         for words in (f"eu/{unique}-0@20", "too_large", "topics.on_poison is stop", unique):
-            assert words in told
+            assert words in message
         running.wait_for(
             lambda: any("on_poison" in part.reason for part in running.status.partitions),
             "it is shown",
         )
-        # The other partition goes on, and so does everything before the record.
+        # The other partition continues, and everything before the record arrives.
         wait_until_topic_has(hub.bootstrap_servers, unique, 50 + 20)
         assert "lane_failed" not in running.kinds()
     assert f"{unique}.quarantine" not in topics_of(hub.bootstrap_servers)

@@ -181,12 +181,12 @@ def test_again_doubles_exactly_and_forward_skips(world: World) -> None:
 
 def test_what_does_not_fit_is_refused_with_all_problems(world: World) -> None:
     world.copy()
-    told = world.cli("positions", "set", "--to-offset", str(RECORDS + 1), exit_code=2)
-    assert told.count(f"is outside its log, which goes from 0 to {RECORDS}") == 2
-    told = world.cli("positions", "set", "--topic", "nix", "--to", "earliest", exit_code=2)
-    assert "names no partition" in told
-    told = world.cli("positions", "set", "--to-version", "999", exit_code=2)
-    assert "there is no commit 999" in told
+    refused = world.cli("positions", "set", "--to-offset", str(RECORDS + 1), exit_code=2)
+    assert refused.count(f"is outside its log, which goes from 0 to {RECORDS}") == 2
+    refused = world.cli("positions", "set", "--topic", "nix", "--to", "earliest", exit_code=2)
+    assert "names no partition" in refused
+    refused = world.cli("positions", "set", "--to-version", "999", exit_code=2)
+    assert "there is no commit 999" in refused
     assert world.positions() == [RECORDS] * 2
 
 
@@ -198,7 +198,7 @@ def test_a_quarantined_partition_is_released_and_old_and_new_topic_are_never_mix
     world.create()
     world.write(0, 50)
     assert catch_up(world.config).exit_code == EXIT_DATA
-    # Only `set` says what is to be.
+    # Only `set` says where to start.
     assert world.cli("positions", "rewind", "--to", "earliest")["moves"] == []
     done = world.cli("positions", "set", "--to-offset", "20", "--yes")
     assert {(it["kind"], it["skipped_from"], it["skipped_to"]) for it in done["moves"]} == {

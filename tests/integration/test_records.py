@@ -90,8 +90,8 @@ class Sources:
         fits, too_large = MAX_BYTES - 512, MAX_BYTES
         while too_large - fits > 1:
             size = (fits + too_large) // 2
-            # The topic is to say what is too large, not this client; which is good for nothing
-            # more when it was told so.
+            # The topic must say what is too large, not this client, which is unusable after such
+            # an answer.
             producer = KafkaProducer(
                 bootstrap_servers=self.servers, acks="all", max_request_size=10 * MAX_BYTES
             )

@@ -1,4 +1,4 @@
-"""A source that refuses our login while it runs: named as such, the others go on, all arrives."""
+"""A source that refuses our login while it runs: named as such, others continue, all arrives."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_a_lane_is_replaced_while_the_hub_is_away_and_the_buffer_is_full(
     unique: str,
     gives_up: bool,
 ) -> None:
-    """A producer that gives up, as it does only when it is told to, may cost the order."""
+    """A producer that gives up, as it does only when configured to, may break the order."""
     topic = unique.replace(" ", "-")
     create_topic(source_a.bootstrap_servers, topic, partitions=3)
     create_topic(mute.bootstrap_servers, topic, partitions=2)

@@ -104,10 +104,10 @@ def test_two_sources_of_100000_records_each_arrive_complete_once_and_in_order(
             lambda: [it.seconds_behind for it in running.status.sources] == [0.0, 0.0],
             "no source is behind",
         )
-        for told in running.status.sources:
-            assert [(it.topic, it.records) for it in told.copied] == [(unique, RECORDS)]
-            assert RECORDS * SIZE < told.bytes < RECORDS * (SIZE + len(b"key-999"))
-            flight, age = told.latency.flight_ms, told.latency.age_ms
+        for shown in running.status.sources:
+            assert [(it.topic, it.records) for it in shown.copied] == [(unique, RECORDS)]
+            assert RECORDS * SIZE < shown.bytes < RECORDS * (SIZE + len(b"key-999"))
+            flight, age = shown.latency.flight_ms, shown.latency.age_ms
             assert flight is not None and flight.p50 < 60_000
             # By their timestamps they are an hour old. That is forgotten of one that catches up.
             assert age is None or age.p50 > 3_000_000

@@ -64,7 +64,7 @@ def test_each_source_begins_where_its_start_says(
     }
 
 
-def test_a_second_instance_on_the_same_checkpoint_is_refused_and_the_first_goes_on(
+def test_a_second_instance_on_the_same_checkpoint_is_refused_and_the_first_continues(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
     create_topic(source_a.bootstrap_servers, unique)
@@ -81,12 +81,12 @@ def test_a_second_instance_on_the_same_checkpoint_is_refused_and_the_first_goes_
     assert_copied(where, (hub.bootstrap_servers, unique), at_least=10)
 
 
-def test_a_partition_whose_records_are_gone_is_held_and_named_and_the_others_go_on(
+def test_a_partition_whose_records_are_gone_is_held_and_named_and_the_others_continue(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
     servers, to = source_a.bootstrap_servers, hub.bootstrap_servers
-    fine, trimmed, anew = (f"{name}.{unique}" for name in ("fine", "trimmed", "anew"))
-    for topic in (fine, trimmed, anew):
+    fine, trimmed, recreated = (f"{name}.{unique}" for name in ("fine", "trimmed", "anew"))
+    for topic in (fine, trimmed, recreated):
         create_topic(servers, topic, partitions=2)
         for partition in (0, 1):
             produce(servers, topic, numbers(0, 20, partition=partition))
@@ -95,10 +95,10 @@ def test_a_partition_whose_records_are_gone_is_held_and_named_and_the_others_go_
     for partition in (0, 1):
         produce(servers, trimmed, numbers(20, 40, partition=partition))
     delete_records(servers, trimmed, {0: 30})
-    delete_topic(servers, anew)
-    create_topic(servers, anew, partitions=2)
+    delete_topic(servers, recreated)
+    create_topic(servers, recreated, partitions=2)
     for partition in (0, 1):
-        produce(servers, anew, numbers(100, 150, partition=partition))
+        produce(servers, recreated, numbers(100, 150, partition=partition))
     produce(servers, fine, numbers(20, 40))
     result = catch_up(config)
     assert result.exit_code == EXIT_DATA
@@ -107,9 +107,9 @@ def test_a_partition_whose_records_are_gone_is_held_and_named_and_the_others_go_
         for part in result.status.partitions
         if part.state is PartitionState.QUARANTINED
     }
-    assert held.keys() == {(trimmed, 0), (anew, 0), (anew, 1)}
+    assert held.keys() == {(trimmed, 0), (recreated, 0), (recreated, 1)}
     assert "offsets 20 to 29 were deleted" in held[trimmed, 0]
-    assert "created again" in held[anew, 0]
+    assert "created again" in held[recreated, 0]
     assert len(result.problems) == 3
     assert any(f"eu/{trimmed}-0" in problem for problem in result.problems)
     assert_copied({"eu": (servers, fine)}, (to, fine), at_least=60)
@@ -118,8 +118,8 @@ def test_a_partition_whose_records_are_gone_is_held_and_named_and_the_others_go_
         *((0, offset) for offset in range(20)),
         *((1, offset) for offset in range(40)),
     ]
-    assert len(read_topic(to, anew)) == 40
-    assert anew in topics_of(to)
+    assert len(read_topic(to, recreated)) == 40
+    assert recreated in topics_of(to)
 
 
 def test_a_source_that_is_down_at_the_start_is_picked_up_when_it_comes(

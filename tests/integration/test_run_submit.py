@@ -34,7 +34,7 @@ PRODUCE = """\
 from aggregator.extras.embedded.topics import NewRecord, produce
 produce({servers!r}, {topic!r}, [NewRecord(b"%d" % at) for at in range({count})])
 """
-"""A program that writes so many records."""
+"""A program that writes `count` records."""
 LOOK_SECONDS = 1.0
 
 

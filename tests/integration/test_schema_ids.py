@@ -114,7 +114,7 @@ class Shop:
         )
 
     def send(self, alias: str, key: bytes | None, value: bytes, *read: Any) -> None:
-        """Write a record that is to be read so: key and value; as they are without `read`."""
+        """Write a record that must be read as `read`, key and value; without it as they are."""
         number = sum(of == alias for of, _ in self.sent)
         produce(self.clusters[alias].bootstrap_servers, self.topic, [NewRecord(value, key)])
         self.sent[alias, number] = read or (key, value)
@@ -152,7 +152,7 @@ def shop(
     return Shop((source_a, source_b, hub), registries, unique)
 
 
-def told_of(run: Run) -> list[str]:
+def messages_of(run: Run) -> list[str]:
     return [event.message for event in run.events if event.kind == "schemas"]
 
 
@@ -188,7 +188,7 @@ def test_ids_that_clash_become_those_of_the_hub_live_with_references_and_new_ver
         second = {"id": 8, "by": {"name": "Bo"}, "note": "new"}
         shop.send("eu", None, framed_avro(newer, whole(NEWER), second), None, second)
         assert shop.arrived(4) == shop.sent
-        assert any(f"schema {newer} of values of {topic} is" in it for it in told_of(run))
+        assert any(f"schema {newer} of values of {topic} is" in it for it in messages_of(run))
     # An audit compares all but the ids, and asks the registries what these mean.
     config = shop.config(tmp_path)
     report = verify(config, VerifyRequest())
@@ -210,7 +210,7 @@ def test_ids_that_clash_become_those_of_the_hub_live_with_references_and_new_ver
     assert pairs.same("asia", f"/00{other:08x}", f"/00{right:08x}") is None
 
 
-def test_an_id_that_nobody_knows_is_kept_aside_and_one_that_cannot_be_asked_for_waits(
+def test_an_unknown_id_is_kept_aside_and_one_that_cannot_be_asked_for_waits(
     shop: Shop, tmp_path: Path
 ) -> None:
     eu, hub = shop.registries["eu"], shop.registries["hub"]
@@ -228,7 +228,7 @@ def test_an_id_that_nobody_knows_is_kept_aside_and_one_that_cannot_be_asked_for_
         (aside,) = aside_of(shop)
         assert dict(aside.headers)["quarantine.reason"] == f"schema {UNKNOWN}".encode()
         assert aside.value == lost
-        # The hub's registry hangs: what is known flows, what is new waits, and nobody else.
+        # The hub's registry hangs: what is known flows, what is new waits, and nothing else.
         hub.process.pause()
         try:
             shop.send("us", None, b"as it is")
@@ -237,7 +237,9 @@ def test_an_id_that_nobody_knows_is_kept_aside_and_one_that_cannot_be_asked_for_
             shop.send("eu", None, framed_avro(new, PAYMENT, {"cents": 5}), None, {"cents": 5})
             wait_until_topic_has(shop.clusters["hub"].bootstrap_servers, shop.hub_topic, 4)
             run.wait_for(
-                lambda: any(f"with schema {new} in their value wait" in it for it in told_of(run)),
+                lambda: any(
+                    f"with schema {new} in their value wait" in it for it in messages_of(run)
+                ),
                 "it says what waits",
             )
             run.wait_for(
@@ -258,9 +260,7 @@ def aside_of(shop: Shop) -> list[Record]:
     return wait_for(lambda: read_topic(servers, topic), "it is kept aside")
 
 
-def test_checked_ids_stay_as_they_are_but_for_those_that_nobody_knows(
-    shop: Shop, tmp_path: Path
-) -> None:
+def test_checked_ids_stay_as_they_are_except_unknown_ones(shop: Shop, tmp_path: Path) -> None:
     known = shop.registries["eu"].register(f"{shop.topic}-value", PAYMENT)
     good = framed_avro(known, PAYMENT, {"cents": 1})
     servers = shop.clusters["eu"].bootstrap_servers
@@ -280,7 +280,7 @@ def test_checked_ids_stay_as_they_are_but_for_those_that_nobody_knows(
     assert f"{shop.hub_topic} holds records, and the hub's registry no" in str(line)
 
 
-def test_a_schema_that_does_not_fit_is_told_by_its_fields_and_holds_back_its_records_alone(
+def test_a_schema_that_does_not_fit_is_reported_by_its_fields_and_holds_back_its_records_alone(
     shop: Shop, tmp_path: Path
 ) -> None:
     eu, us, hub = (shop.registries[alias] for alias in ("eu", "us", "hub"))
@@ -319,7 +319,7 @@ def test_a_schema_that_does_not_fit_is_told_by_its_fields_and_holds_back_its_rec
         fields = (
             "cents: long at the hub, string at the source; by: not there at the hub, string at the"
         )
-        run.wait_for(lambda: any(fields in it for it in told_of(run)), "the log says so")
+        run.wait_for(lambda: any(fields in it for it in messages_of(run)), "the log says so")
         run.wait_for(
             lambda: any(
                 f"schema {bad} of a value waits" in part.reason and fields in part.reason
@@ -331,11 +331,11 @@ def test_a_schema_that_does_not_fit_is_told_by_its_fields_and_holds_back_its_rec
         shop.send("eu", None, framed_avro(good, PAYMENT, {"cents": 3}), None, {"cents": 3})
         held = shop.sent.pop(("us", 1))
         assert shop.arrived(3) == shop.sent
-        # It ends cleanly while a record waits, and goes on with it.
+        # It ends cleanly while a record waits, and continues with it.
         stopped = run.stop()
         assert (stopped.exit_code, stopped.problems) == (0, ())
     with run_in_background(config) as run:
-        run.wait_for(lambda: any(fields in it for it in told_of(run)), "it is told again")
+        run.wait_for(lambda: any(fields in it for it in messages_of(run)), "it is reported again")
         # What people allow is taken up.
         shop.sent["us", 1] = held
         hub.level(f"{shop.hub_topic}-value", "NONE")
@@ -385,9 +385,9 @@ def test_ids_and_guids_in_headers_become_those_of_the_hub(shop: Shop, tmp_path: 
         at_hub = headers[1][1] or b""
         assert (len(at_hub), at_hub[0]) == (17, 1)
         assert at_hub != said[1]
-        told = asked(hub_url, "GET", f"/schemas/guids/{UUID(bytes=at_hub[1:])}")
-        assert json.loads(told["schema"]) == ORDER
-        assert [(it["subject"], it["version"]) for it in told["references"]] == [(customer, 2)]
+        answer = asked(hub_url, "GET", f"/schemas/guids/{UUID(bytes=at_hub[1:])}")
+        assert json.loads(answer["schema"]) == ORDER
+        assert [(it["subject"], it["version"]) for it in answer["references"]] == [(customer, 2)]
         assert found["eu"].value == value
         # An id in a header, which the same deserializers read.
         head = dict(found["us"].headers)[KEY_HEADER] or b""
@@ -418,7 +418,7 @@ def same_id(topic: str, one: ApicurioRegistry, other: ApicurioRegistry) -> int:
     raise AssertionError("two ids never meet")
 
 
-def test_what_registries_have_told_holds_no_longer_than_they_do(
+def test_answers_of_registries_are_kept_no_longer_than_they_hold(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(translator, "LOOK_SECONDS", 0.5)
@@ -452,7 +452,7 @@ def test_what_registries_have_told_holds_no_longer_than_they_do(
             assert arrives(framed_avro(first, PAYMENT, {"cents": 1}), {"cents": 1}, hub)
             # The subject is there without its setting: the log says so, and it is tried again.
             words = f"{shop.hub_topic}-value of the hub has not got the compatibility setting FULL"
-            run.wait_for(lambda: any(words in it for it in told_of(run)), "the log says so")
+            run.wait_for(lambda: any(words in it for it in messages_of(run)), "the log says so")
             front.refused.clear()
             run.wait_for(lambda: setting(hub, f"{shop.hub_topic}-value") == "FULL", "it is set")
 
@@ -461,7 +461,7 @@ def test_what_registries_have_told_holds_no_longer_than_they_do(
             assert arrives(number, {"n": 2}, hub)
             front.upstream = other.url
             words = f"schema {both} of values of {shop.topic} is not what it was at a registry"
-            run.wait_for(lambda: any(words in it for it in told_of(run)), "it is noticed")
+            run.wait_for(lambda: any(words in it for it in messages_of(run)), "it is noticed")
             run.wait_for(lambda: arrives(number, {"n": 2}, other), "it is registered again")
 
             # The source has another registry, in which the same id is another schema.
@@ -558,8 +558,8 @@ def test_a_catalog_is_sent_the_fields_of_topics_by_their_registries(
     hub.register(f"{unique}-value", message, kind="PROTOBUF")
     path = tmp_path / "events"
     transport = {"type": "file", "log_file_path": str(path), "append": True}
-    nobody = f"http://127.0.0.1:{free_ports(1)[0]}"
-    servers = {"hub": hub.url, "sources.eu": eu.url, "sources.us": nobody}
+    unreachable = f"http://127.0.0.1:{free_ports(1)[0]}"
+    servers = {"hub": hub.url, "sources.eu": eu.url, "sources.us": unreachable}
     sets = [f"lineage.transport={json.dumps(transport)}"]
     for name, url in servers.items():
         sets += [f"{name}.bootstrap_servers={name}:9092", f"{name}.schemas.registry={url}"]
@@ -573,7 +573,7 @@ def test_a_catalog_is_sent_the_fields_of_topics_by_their_registries(
     )
     job = LineageJob("copy", (known, away, other), output)
     catalog.send("START", job)
-    assert catalog.schema_error.startswith(nobody)
+    assert catalog.schema_error.startswith(unreachable)
     catalog.send("COMPLETE", job)
     catalog.close()
     begun, ended = [json.loads(line) for line in path.read_text("utf-8").splitlines()]

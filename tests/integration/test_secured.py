@@ -55,7 +55,7 @@ from support.verdict import assert_copied
 
 COUNT = 50
 SILENT_SECONDS = 8.0
-"""A source that is not touched must never be silent for so long, on a busy machine either."""
+"""A source that is not touched must never be silent for this long, not even on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -142,19 +142,19 @@ def test_a_login_that_is_wrong_is_refused_with_the_setting_and_the_reason(
     config = make_config(hub, tmp_path / "state", sources)
     found = discover(config)
     assert set(found.ok) == {HUB, "unchecked"}, found.failed
-    told = {alias: str(failure) for alias, failure in found.failed.items()}
+    shown = {alias: str(failure) for alias, failure in found.failed.items()}
     missing = [
-        (alias, word, told[alias])
+        (alias, word, shown[alias])
         for alias, (_, _, words) in wrong.items()
         for word in words
-        if word not in told[alias]
+        if word not in shown[alias]
     ]
     assert not missing, "\n".join(map(str, missing))
     (ours,) = [it for it in check_cluster(config, "expired", 10) if "(ours)" in it.name]
     assert (ours.ok, "CN=expired: expired on 2020-02-01" in ours.detail) == (False, True)
     assert "sources.expired.kafka.ssl.keystore.location" in ours.hint
     for secret in (SECRET, STORE_PASSWORD, "n0t-it"):
-        assert secret not in str(told)
+        assert secret not in str(shown)
 
 
 @pytest.mark.timeout(300)
@@ -271,9 +271,9 @@ def test_the_least_rights_are_enough_and_each_that_is_missing_is_named(
         assert [it for it in check_cluster(config, alias, 10) if not it.ok] == []
         for right in needed:
             world.forbid("least", right)
-            told = wait_for(partial(failing, config, alias), f"without {right}")
+            failures = wait_for(partial(failing, config, alias), f"without {right}")
             world.allow("least", right)
-            assert names(told, right), (right, told)
+            assert names(failures, right), (right, failures)
 
 
 @pytest.mark.timeout(300)
@@ -331,7 +331,7 @@ def test_a_hub_topic_that_may_not_be_read_costs_a_start_only_what_is_written_the
 
 
 @pytest.mark.timeout(300)
-def test_who_reads_at_a_source_reads_at_the_hub_and_nobody_else(
+def test_those_who_read_at_a_source_read_at_the_hub_and_no_one_else_does(
     world: Secured, cluster_factory: ClusterFactory, tmp_path: Path, unique: str
 ) -> None:
     site = cluster_factory(
@@ -433,7 +433,7 @@ def read_as(world: Secured, user: str, topic: str, group: str) -> int:
     settings = {**client_settings(cluster), "group.id": group, "auto.offset.reset": "earliest"}
     reader = Consumer({**settings, "enable.auto.commit": False, "log_level": 0})
     try:
-        # Who may not even describe a topic is told so here, and nothing by a fetch.
+        # A user who may not even describe a topic learns so here; a fetch says nothing.
         if (refused := reader.list_topics(topic, timeout=30).topics[topic].error) is not None:
             return int(refused.code())
         reader.assign([TopicPartition(topic, 0, 0)])
@@ -448,9 +448,10 @@ def failing(config: Config, alias: str) -> list[CheckResult]:
     return [it for it in check_cluster(config, alias, 10) if not it.ok]
 
 
-def names(told: list[CheckResult], right: Right) -> bool:
+def names(failures: list[CheckResult], right: Right) -> bool:
     """Whether what to do names the right, what it is on, and for whom."""
     what = "on the cluster" if right.kind == "BROKER" else right.name
     return any(
-        right.operation in it.hint and what in it.hint and "User:least" in it.hint for it in told
+        right.operation in it.hint and what in it.hint and "User:least" in it.hint
+        for it in failures
     )

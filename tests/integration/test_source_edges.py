@@ -1,4 +1,4 @@
-"""One login, partition or log in trouble: named, decided about, and nobody else waits for it."""
+"""One login, partition or log in trouble: named, decided about, and no other waits for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from aggregator.model.values import SourceState
 from aggregator.status.schema import PartitionState
 from support.changing import create_at
 from support.clusters import ClusterFactory
-from support.gaps import Told, cli, rows, states
+from support.gaps import GapRow, cli, rows, states
 from support.load import load
 from support.reading import read_topic, wait_for, wait_until_topic_has
 from support.running import Run, catch_up, make_config, run_in_background, source
@@ -108,7 +108,7 @@ def damage(log: Path, number: int) -> tuple[int, int]:
 
 
 @pytest.mark.timeout(300)
-def test_a_damaged_batch_stops_its_partition_alone_and_whoever_accepts_that_goes_on_behind_it(
+def test_a_damaged_batch_stops_its_partition_alone_and_accepting_it_continues_behind_it(
     hub: EmbeddedCluster, cluster_factory: ClusterFactory, tmp_path: Path, unique: str
 ) -> None:
     worn = cluster_factory("worn")
@@ -144,7 +144,7 @@ def test_a_damaged_batch_stops_its_partition_alone_and_whoever_accepts_that_goes
             silence = arrivals.silence("eu")
         LOG.warning("longest silence of the other partitions: %.2f s", silence)
         cli(config, tmp_path, "accept", "--source", "eu")
-        running.wait_for(lambda: not states(running.status), "it goes on")
+        running.wait_for(lambda: not states(running.status), "it continues")
         wanted = [at for at in range(end + 20) if not start <= at < end]
         wait_for(lambda: copied(to, unique, end + 20) == wanted, "what lies behind comes, once")
     report = verify(config, VerifyRequest(Scope()))
@@ -156,7 +156,7 @@ def test_a_damaged_batch_stops_its_partition_alone_and_whoever_accepts_that_goes
     reasons = [it.reason for it in report.partitions]
     assert all("cannot be read: " in it for it in reasons), reasons
     gaps = [
-        Told(topic, number, "DAMAGED", at, to_, to_ - at, "stop", False, None)
+        GapRow(topic, number, "DAMAGED", at, to_, to_ - at, "stop", False, None)
         for topic, number, at, to_ in found
     ]
     accepted = [gap._replace(decision="accept") for gap in gaps]

@@ -1,4 +1,4 @@
-"""One that stands by takes the place of the writer, however that one ends: none lost or twice."""
+"""A standby takes the place of the writer, however that one ends: no record is lost or twice."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ TURNS = turns(1 + len(WAYS), 10)
 
 @pytest.mark.again
 @pytest.mark.timeout(900)
-def test_whoever_stands_by_takes_over_each_time_and_says_for_whom_it_waits(
+def test_the_standby_takes_over_each_time_and_says_for_whom_it_waits(
     world: World, tmp_path: Path
 ) -> None:
     (port,) = free_ports(1)
@@ -180,9 +180,9 @@ def test_on_another_machine_it_waits_for_the_lease_and_the_one_that_wakes_ends(
             second.until_logged("standing_by")
             assert second.has_logged("api")
             with probed(f"http://{two}", manifest_container(), SPEED) as kubelet:
-                wait_for(lambda: kubelet.ready == [True], "it is ready while it stands by")
+                wait_for(lambda: kubelet.ready == [True], "the standby is ready")
                 world.wait_for_more()
-                # What only the one that writes is told, and what stands in the file alone.
+                # One change that only the writer gets, and one that only the file has.
                 wanted = {**MIRROR, "source.cluster.bootstrap.servers": servers, "topics": more}
                 assert ask("PUT", f"http://{one}/connectors/added/config", wanted)[0] == 201
                 edited = to_yaml(config(two, metrics={"partitions": True}))

@@ -199,7 +199,7 @@ def writing(hub: EmbeddedCluster, topic: str) -> Iterator[None]:
 
 @contextmanager
 def teeing(config: Config, spark: SparkSession) -> Iterator[list[Event]]:
-    """A tee in the background, and what it tells; it has to end well."""
+    """A tee in the background, and its events; it has to end well."""
     events: list[Event] = []
     reports: list[TeeReport] = []
     stop = threading.Event()
@@ -218,7 +218,7 @@ def teeing(config: Config, spark: SparkSession) -> Iterator[list[Event]]:
 
 
 def killed_often(config: Config, folder: Path, topic: str, kills: int) -> list[int]:
-    """Kill a tee so often at random moments, then let it land all; returns how far each life came.
+    """Kill a tee `kills` times at random moments, then let it land all; how far each life came.
 
     It is in the middle of a first commit, or of one of the next.
     """
@@ -337,7 +337,7 @@ def test_avro_is_decoded_by_the_schemas_that_records_name(
     one = framed_avro(first, ORDER, {"id": 1, "at": {"lat": 0.5}})
     rows = land(one, None)
     assert [row["decoded"] for row in rows] == [{"id": 1, "at": {"lat": 0.5}}, None]
-    # A schema that nobody has named before, behind one that was; fields of it are columns.
+    # A schema that no record has named before, behind one that is known; its fields are columns.
     second = registry.register(f"{unique}-value", ORDER_2)
     two = framed_avro(second, ORDER_2, {"id": 2**40, "at": {"lat": 1, "lon": 2}, "tags": ["a"]})
     rows = land(one, two)
@@ -438,7 +438,7 @@ def test_a_tee_beside_an_instance_lands_what_it_writes_and_ends_with_it(
     def has_landed(count: int) -> bool:
         return version_of(tmp_path, unique) >= 0 and len(rows_of(tmp_path, unique)) == count
 
-    # It cannot begin, and what it is beside goes on.
+    # It cannot begin, and what it is beside continues.
     (tmp_path / "tee").touch()
     write()
     with application(config, tmp_path / "runs") as running:
@@ -447,7 +447,7 @@ def test_a_tee_beside_an_instance_lands_what_it_writes_and_ends_with_it(
         (tmp_path / "tee").unlink()
         running.until_logged("tee_back")
         running.until(lambda: has_landed(100), "all has landed")
-        # Nobody can ask it to end any more.
+        # No one can ask it to end any more.
         running.kill()
         assert running.wait_gone(), running.members()
     write()
@@ -478,7 +478,7 @@ def test_a_tee_beside_an_instance_lands_what_it_writes_and_ends_with_it(
         assert ("schema" in facets) == (kind == "land")
 
 
-def test_a_hub_that_is_away_for_a_while_is_gone_on_with(
+def test_a_tee_continues_when_a_hub_that_was_away_is_back(
     cluster_factory: ClusterFactory, spark: SparkSession, tmp_path: Path, unique: str
 ) -> None:
     own = cluster_factory("tee-hub")
@@ -486,15 +486,15 @@ def test_a_hub_that_is_away_for_a_while_is_gone_on_with(
     produce(own.bootstrap_servers, unique, [copied(b"%d" % at, at) for at in range(200)])
     with teeing(tee_config(own, tmp_path, unique), spark) as events:
 
-        def told(kind: str) -> bool:
+        def has_said(kind: str) -> bool:
             return any(event.kind == kind for event in events)
 
         table = tmp_path / "tee" / unique / "_delta_log" / f"{0:020}.json"
         wait_for(table.exists, "a first commit")
         own.brokers[0].pause()
-        wait_for(lambda: told("tee_hub_unreachable"), "it says that the hub is away")
+        wait_for(lambda: has_said("tee_hub_unreachable"), "it says that the hub is away")
         own.brokers[0].resume()
-        wait_for(lambda: told("tee_hub_back"), "it says that the hub is back")
+        wait_for(lambda: has_said("tee_hub_back"), "it says that the hub is back")
         produce(own.bootstrap_servers, unique, [copied(b"%d" % at, at) for at in range(200, 400)])
         wait_for(lambda: len(rows_of(tmp_path, unique)) == 400, "all has landed")
         with pytest.raises(HeldError, match="another tee writes there"):
@@ -514,7 +514,7 @@ def test_small_files_become_few_and_days_that_are_too_old_go(
         produce(hub.bootstrap_servers, unique, records)
         tee(config, once=True, spark=spark)
     assert len(list(table.glob("day=*/*.parquet"))) == 6
-    # Nobody writes meanwhile, so nothing of the files that are no part of it has to stay.
+    # No one writes meanwhile, so none of the files that are no part of it have to stay.
     done = care(spark, config.tee.model_copy(update={"unused_files": 0.0}), unique)
     assert done is not None
     assert (done.files_before, done.files_after) == (6, 1)
@@ -574,7 +574,7 @@ def test_a_table_that_was_restored_lands_again_what_is_missing_also_while_a_tee_
     (done,) = tee(config, once=True, spark=spark).topics
     assert (done.records, done.lost) == (0, 20)
     assert {partition: it for partition, it in done.positions.items() if it} == ends
-    # A number of our transactions that nobody can have: it ends, and says why.
+    # A number of our transactions that no tee can have: it ends, and says why.
     nothing = people.read.format("delta").load(str(tmp_path / "tee" / unique)).limit(0)
     number = {"txnAppId": "aggregator_tee", "txnVersion": "1000000"}
     nothing.write.format("delta").mode("append").options(**number).save(
@@ -660,7 +660,7 @@ def test_what_values_of_any_shape_say_is_in_columns_that_all_readers_have(
         number = registry.register(f"{topic}-json-{at}", shape, kind="JSON")
         front = b"\0" + number.to_bytes(4, "big") if at % 2 else b""
         written += [front + of_json.text, front + of_json.text + b"x", front + of_json.text[:-1]]
-    # Schemas that nobody makes columns of.
+    # Schemas that no one makes columns of.
     odd = [
         registry.register(f"{topic}-odd-{at}", file_of(it), kind="PROTOBUF")
         for at, it in enumerate(messages)

@@ -130,7 +130,7 @@ def test_of_all_topics_those_of_users_are_taken_under_their_names_and_with_their
     after = topics_of(to)
     made = {name: after[name] for name in after.keys() - before.keys()}
     assert made.keys().isdisjoint(PROGRAMS)
-    # Besides them Kafka's own, of whoever reads there, and that of the quarantine.
+    # Besides them there are Kafka's own, of those who read there, and that of the quarantine.
     assert {name: count for name, count in made.items() if unique in name} == {
         raw: 3,
         f"web.{unique}": 2,
@@ -162,8 +162,8 @@ def test_a_partition_and_a_topic_rest_over_a_restart_while_the_rest_of_the_sourc
         run = Run(config, control).start()
         wait_until_topic_has(to, topic, 200)
         generations = {it.name: it.generation for it in run.status.lanes}
-        told = control.pause_part(first, by="ann")
-        assert (told.paused, told.by, told.parts) == (True, "ann", (str(first),))
+        pause = control.pause_part(first, by="ann")
+        assert (pause.paused, pause.by, pause.parts) == (True, "ann", (str(first),))
         rests = partitions(run, topic)[1]
         assert rests.state is PartitionState.PAUSED
         assert rests.reason.startswith("paused since 20")

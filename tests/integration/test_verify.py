@@ -159,7 +159,7 @@ def spot(record: Record) -> Spot:
 def test_a_clean_copy_is_well_and_every_record_was_looked_at(
     copied: Copied, session: SparkSession
 ) -> None:
-    # Nothing is to be said of what no commit has covered yet.
+    # It must say nothing of what no commit has covered yet.
     produce(copied.us.bootstrap_servers, copied.topic, [NewRecord(b"later", b"k")] * 5)
     report = verify(copied.config, VerifyRequest(Scope()), spark=session)
     assert report.exit_code == EXIT_DONE, report.findings
@@ -352,16 +352,16 @@ def test_what_the_hub_has_deleted_is_expired_and_a_hole_behind_it_is_missing(
     scope = Scope("eu", copied.topic, 0)
     whole = verify(config, VerifyRequest(scope), spark=session)
     assert (whole.totals.missing, whole.totals.expired) == (1, 0)
-    told: list[str] = []
+    lines: list[str] = []
 
     def delete(line: str) -> None:
         """When the ranges are known and not yet read: the first try is in vain."""
-        told.append(line)
-        if len(told) == 1:
+        lines.append(line)
+        if len(lines) == 1:
             delete_records(copied.hub.bootstrap_servers, f"{copied.topic}.aged", {0: 40})
 
     aged = verify(config, VerifyRequest(scope), spark=session, progress=delete)
-    assert any("looking again" in line for line in told)
+    assert any("looking again" in line for line in lines)
     assert (aged.totals.missing, aged.totals.expired) == (1, 40)
     assert found(aged, "missing") == {("eu", 0, 70)}
     assert any("deleted the beginning" in note for note in aged.notes)
@@ -402,7 +402,7 @@ def test_a_source_that_is_away_costs_its_own_verdict_and_no_other(
     assert [str(it.standing) for it in report.partitions] == ["compared"] * 2 + ["unreachable"] * 2
 
 
-def test_a_topic_that_was_made_anew_is_named(copied: Copied, session: SparkSession) -> None:
+def test_a_topic_that_was_made_again_is_named(copied: Copied, session: SparkSession) -> None:
     servers = copied.eu.bootstrap_servers
     delete_topic(servers, copied.remade)
     create_topic(servers, copied.remade)
@@ -503,7 +503,7 @@ def test_beside_a_running_instance_what_is_committed_is_there(
     with load([source_a], unique), run_in_background(config) as running:
         wait_until_topic_has(hub.bootstrap_servers, unique, 2_000)
         running.wait_for(
-            lambda: any(lane.records for lane in running.status.lanes), "records are told"
+            lambda: any(lane.records for lane in running.status.lanes), "records are reported"
         )
         # A commit that was under way by then may not have them; the one behind it has.
         committed = running.status.checkpoint.seq or 0
@@ -512,8 +512,8 @@ def test_beside_a_running_instance_what_is_committed_is_there(
         )
         beside = ForkedProcess(command, log, out=out, again=True)
         assert beside.wait(240), log.read_text()
-        told = json.loads(out.read_text())
-        assert beside.exit_code == EXIT_DONE, (told["totals"], log.read_text())
-        assert told["totals"]["expected"] == told["totals"]["present"] > 0
+        printed = json.loads(out.read_text())
+        assert beside.exit_code == EXIT_DONE, (printed["totals"], log.read_text())
+        assert printed["totals"]["expected"] == printed["totals"]["present"] > 0
     audits = DeltaTable(str(tmp_path / "state" / "audits")).to_pyarrow_table().to_pylist()
-    assert {row["audit"] for row in audits} == {told["audit"]}
+    assert {row["audit"] for row in audits} == {printed["audit"]}

@@ -178,7 +178,7 @@ def groups_go_over(
     hub: EmbeddedCluster,
     records: Sequence[Record],
 ) -> None:
-    """A group that has read half of each source goes on at the hub and misses nothing."""
+    """A group that has read half of each source continues at the hub and misses nothing."""
     topic = records[0].topic
     commits: dict[tuple[str, int], int] = {}
     for alias, cluster in sources.items():
@@ -191,15 +191,15 @@ def groups_go_over(
     ours = f"aggregator-{config.name}"
     assert {(alias, group) for alias in sources for group in (GROUP, ours)} <= listed
 
-    told = ask(folder, config, "groups", "translate", GROUP)["partitions"]
-    places = {it["partition"]: it["offset"] for it in told}
+    moved = ask(folder, config, "groups", "translate", GROUP)["partitions"]
+    places = {it["partition"]: it["offset"] for it in moved}
     again: Counter[int] = Counter()
     for record in records:
         read = record.origin.offset < commits[record.origin.cluster, record.origin.partition]
         follows = record.offset >= places[record.partition]
         assert read or follows, f"missed: {record}"
         again[record.partition] += read and follows
-    assert {it["partition"]: it["again"] for it in told} == dict(again)
+    assert {it["partition"]: it["again"] for it in moved} == dict(again)
 
     ask(folder, config, "groups", "apply", GROUP)
     assert committed_at(hub.bootstrap_servers, GROUP, topic) == places
@@ -266,14 +266,14 @@ def test_whole_batches_of_older_brokers_are_at_the_hub_as_they_were(
 
 
 @pytest.mark.timeout(600)
-def test_check_tells_that_a_cluster_of_2_8_without_zookeeper_cannot_be_the_hub(
+def test_check_says_that_a_cluster_of_2_8_without_zookeeper_cannot_be_the_hub(
     versions: dict[str, EmbeddedCluster], unique: str, tmp_path: Path
 ) -> None:
     own = versions[OWN]
     create_topic(own.bootstrap_servers, unique)
     config = make_config(versions[EARLY], tmp_path / "state", {"eu": source(own, unique)})
     checked = ask(tmp_path, config, "check", exit_code=EXIT_CLUSTER)
-    (told,) = [it for it in checked["checks"] if not it["ok"]]
-    assert (told["cluster"], told["name"]) == (HUB, "idempotent producers")
-    assert "idempotent" in told["detail"].lower()
-    assert "Kafka 3.0 or newer" in told["hint"]
+    (failed,) = [it for it in checked["checks"] if not it["ok"]]
+    assert (failed["cluster"], failed["name"]) == (HUB, "idempotent producers")
+    assert "idempotent" in failed["detail"].lower()
+    assert "Kafka 3.0 or newer" in failed["hint"]

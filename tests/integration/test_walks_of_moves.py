@@ -47,7 +47,7 @@ def write_config(folder: Path, name: str, tree: dict[str, Any]) -> str:
 
 
 def free_twice() -> int:
-    """A port that nobody listens on, and nobody on the next one, which the way back takes."""
+    """A port with no listener, and none on the next one, which the way back takes."""
     while True:
         (port,) = free_ports(1)
         with socket.socket() as probe, suppress(OSError):
@@ -56,7 +56,7 @@ def free_twice() -> int:
 
 
 def yaml_of(page: str) -> list[str]:
-    """The YAML that stands in a page."""
+    """The YAML blocks of a page."""
     return re.findall(r"^```yaml\n(.*?)^```", (DOCS / page).read_text("utf-8"), re.M | re.S)
 
 
@@ -83,7 +83,7 @@ def lag_of(said: str) -> int:
 
 
 @pytest.mark.timeout(300)
-def test_a_migration_under_load_misses_nothing_and_reads_again_what_was_told(
+def test_a_migration_under_load_misses_nothing_and_reads_again_as_many_as_reported(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path
 ) -> None:
     """conf/migration.yaml and docs/migrate.md, with consumers and producers that move."""
@@ -122,7 +122,7 @@ def test_a_migration_under_load_misses_nothing_and_reads_again_what_was_told(
         wait_a_moment_of(producers[orders], 300)
         walk.run("lag")
         assert billing in walk.run("groups list")
-        # The consumers, one group after the other, while all goes on to be written.
+        # The consumers, one group after the other, while records are still written.
         readers[orders].stop()
         walk.run("groups cutover billing")
         report = json.loads(walk.run("groups cutover billing", "-o", "json"))
@@ -206,7 +206,7 @@ def test_a_source_that_dies_fails_over_and_all_goes_back_when_it_lives_again(
         wait_for(lambda: is_kept_up(walk.also(*ask, code=None)), "the hub has the group")
         walk.run("status")
         site.brokers[0].kill()
-        # Producers that find it dead wait for nobody.
+        # Producers that find it dead wait for no one.
         producer.topic = hub_topic
         producer.start(new)
         wait_a_moment_of(producer, 100)
@@ -221,7 +221,7 @@ def test_a_source_that_dies_fails_over_and_all_goes_back_when_it_lives_again(
         reader.topic = hub_topic
         reader.start(new)
         wait_a_moment_of(producer, 300)
-        # It lives again, with records of a producer that nobody has stopped, and dies once more.
+        # It lives again, with records of a producer that no one has stopped, and dies once more.
         forgotten = [NewRecord(b"%d" % (1_000_000 + it), b"late-%d" % it) for it in range(30)]
         site.brokers[0].start()
         produce(old, orders, forgotten[:15])
@@ -249,8 +249,8 @@ def test_a_source_that_dies_fails_over_and_all_goes_back_when_it_lives_again(
         late = {int(it.value or b"") for it in forgotten}
         wait_for(lambda: late <= set(reader.numbers()), "the late ones are read at the hub")
         reader.stop()
-        told = json.loads(walk.run("groups cutover billing", "-o", "json"))
-        assert told["done"]
+        cutover = json.loads(walk.run("groups cutover billing", "-o", "json"))
+        assert cutover["done"]
         doubles = reader.doubles()
         reader.topic = orders
         reader.start(old)
@@ -273,7 +273,7 @@ def test_a_source_that_dies_fails_over_and_all_goes_back_when_it_lives_again(
         assert (planned["behind"], planned["done"]) == ([], True)
     wanted = {*range(producer.written), *late}
     assert set(reader.numbers()) == wanted
-    assert reader.doubles() - doubles == told["again"]
+    assert reader.doubles() - doubles == cutover["again"]
     # Nothing goes round: each cluster has each number once.
     for servers, topic in ((old, orders), (new, hub_topic)):
         values = Counter(int(it.value or b"") for it in read_topic(servers, topic))

@@ -41,7 +41,7 @@ from support.whole_batches import (
 
 KILLS = ("task-pass:90", "task-point:2", "task-pass:60")
 SEQUENCES = 2**31
-"""So many sequence numbers there are: the next one is 0."""
+"""How many sequence numbers there are: after the last one comes 0."""
 BATCH = 100
 
 
@@ -223,7 +223,7 @@ def begin_at(cluster: EmbeddedCluster, topic: str, firsts: dict[int, int]) -> No
 
 
 def write_batches(servers: str, topic: str, count: int, tag: str) -> None:
-    """Write so many batches of a hundred records into each of two partitions."""
+    """Write `count` batches of a hundred records to each of two partitions."""
     for number in range(count):
         for partition in range(2):
             one = [

@@ -12,19 +12,19 @@ class EventRuleTest {
         return text.getBytes(StandardCharsets.UTF_8);
     }
 
-    private static String told(byte[] id) {
+    private static String described(byte[] id) {
         return id == null ? null : EventHash.describe(id);
     }
 
     private static String inValue(String path, String value) {
         EventRule rule = new EventRule("value:$." + path, 1);
-        return told(rule.id(null, value == null ? null : bytes(value), new RecordHeaders()));
+        return described(rule.id(null, value == null ? null : bytes(value), new RecordHeaders()));
     }
 
     @Test
     void aKeyIsAnIdAsItIs() {
         EventRule rule = new EventRule("key", 1);
-        assertEquals("k", told(rule.id(bytes("k"), null, new RecordHeaders())));
+        assertEquals("k", described(rule.id(bytes("k"), null, new RecordHeaders())));
         assertNull(rule.id(null, bytes("v"), new RecordHeaders()));
         assertNull(rule.id(new byte[0], bytes("v"), new RecordHeaders()));
     }
@@ -35,7 +35,7 @@ class EventRuleTest {
         RecordHeaders headers = new RecordHeaders();
         assertNull(rule.id(bytes("k"), bytes("v"), headers));
         headers.add("id", bytes("1")).add("ID", bytes("3")).add("id", bytes("2"));
-        assertEquals("2", told(rule.id(null, null, headers)));
+        assertEquals("2", described(rule.id(null, null, headers)));
         headers.add("id", null);
         assertNull(rule.id(null, null, headers));
     }
@@ -89,7 +89,7 @@ class EventRuleTest {
     }
 
     @Test
-    void anIdIsToldAsTextIfItIsOne() {
+    void anIdIsDescribedAsTextIfItIsOne() {
         assertEquals("grün", EventHash.describe(bytes("grün")));
         assertEquals("0x00ff", EventHash.describe(new byte[] {0, -1}));
         assertEquals(203, EventHash.describe(bytes("a".repeat(1_000))).length());

@@ -158,7 +158,7 @@ class FeedTest {
         Feed feed = feed(seen);
         assertTrue(feed.next(0));
         source.with("orders", 0, 5);
-        // What was told by the first one is handed out yet, and nothing of the other.
+        // What the first one gave is still handed out, and nothing of the other.
         seen.onUpdate(new ClusterResource("two"));
         seen.onUpdate(new ClusterResource(null));
         assertEquals(List.of("0@4"), drain(feed));
@@ -759,7 +759,7 @@ class FeedTest {
         private final String seed;
         private final Random random;
         private final SourceLog source = new SourceLog();
-        /** What is to be handed out of each partition, and how much of that was. */
+        /** What must be handed out of each partition, and how much of that was. */
         private final List<List<Long>> expected = new ArrayList<>();
         private final int[] handedOut = new int[PARTS];
         private final long[] until = new long[PARTS];
@@ -910,7 +910,7 @@ class FeedTest {
         return "'topic': '" + topic + "', 'partition': " + partition + ", 'position': " + position;
     }
 
-    /** Reads on as long as there is something, and tells what came: "part@offset". */
+    /** Reads on as long as there is something, and returns what came: "part@offset". */
     private static List<String> drain(Feed feed) {
         List<String> found = new ArrayList<>();
         int silent = 0;

@@ -17,7 +17,7 @@ import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.SimpleRecord;
 import org.junit.jupiter.api.Test;
 
-/** Damage that a checksum does not show: reading goes on from the first record that has it. */
+/** Damage that a checksum does not show: reading continues from the first record that has it. */
 class FetchedTest {
     private static final TopicPartition ORDERS = new TopicPartition("orders", 0);
     private static final long FIRST = 5;

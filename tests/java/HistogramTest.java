@@ -18,7 +18,7 @@ class HistogramTest {
             assertTrue(BOUNDS[i] >= BOUNDS[i - 1] + 1, "bound " + i);
             assertTrue(BOUNDS[i] <= Math.max(BOUNDS[i - 1] + 1, BOUNDS[i - 1] * 1.25 + 1.25));
         }
-        // A percentile of four hours can still be told.
+        // A percentile of four hours is still within the bounds.
         assertTrue(BOUNDS[BOUNDS.length - 1] > 4 * 3_600_000L);
     }
 

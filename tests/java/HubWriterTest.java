@@ -102,7 +102,7 @@ class HubWriterTest {
         }
     }
 
-    /** The next offset of each hub partition, below 0 where the hub does not tell it. */
+    /** The next offset of each hub partition, below 0 where the hub does not report it. */
     private final Map<Integer, Long> ends = new HashMap<>();
     private Mock usual = new Mock();
     private Mock numbered = new Mock();

@@ -128,14 +128,15 @@ class LanesTest {
         List<List<Object>> cuts = List.of(List.of("orders", 1, 7L), List.of("orders", 2, 9L));
         Lanes.receive(new ReportPlugin.Report("1", List.of(), Map.of(), Map.of(), Map.of(), cuts));
         for (int i = 0; i < 2; i++) {
-            var told = Json.parse(Lanes.reports(0)).get("cuts");
-            assertEquals("[[\"orders\",1,7],[\"orders\",2,9]]", told.toString());
+            var found = Json.parse(Lanes.reports(0)).get("cuts");
+            assertEquals("[[\"orders\",1,7],[\"orders\",2,9]]", found.toString());
         }
         long seq = Json.parse(Lanes.reports(0)).get("seq").asLong();
         assertEquals("[]", Json.parse(Lanes.reports(seq)).get("cuts").toString());
     }
 
-    private static List<String> told(ReportPlugin.TaskNews... reports) {
+    /** Receives these reports of a task; returns the tasks that are asked again by the last. */
+    private static List<String> received(ReportPlugin.TaskNews... reports) {
         List<String> again = List.of();
         for (ReportPlugin.TaskNews each : reports) {
             ReportPlugin.Report report = new ReportPlugin.Report(
@@ -168,15 +169,15 @@ class LanesTest {
     void aWholeReportIsHandedOverOnceAndBeforeWhatHasChangedSince() {
         Lanes.put(Specs.json(LANE).toString());
         long begin = seq();
-        assertEquals(List.of(), told(whole(5)));
+        assertEquals(List.of(), received(whole(5)));
         assertEquals(List.of(whole(5).json()), tasks(begin));
         long atWhole = seq();
-        assertEquals(List.of(), told(change(5, 1), change(5, 2)));
+        assertEquals(List.of(), received(change(5, 1), change(5, 2)));
         assertEquals(List.of(change(5, 2).json()), tasks(atWhole));
         // As when the answer before was lost.
         assertEquals(List.of(whole(5).json(), change(5, 2).json()), tasks(begin));
         assertEquals(List.of(), tasks(seq()));
-        told(whole(6));
+        received(whole(6));
         assertEquals(List.of(whole(6).json()), tasks(atWhole));
         Lanes.forget("eu#3@run");
         assertEquals(List.of(), tasks(0));
@@ -185,14 +186,14 @@ class LanesTest {
     @Test
     void aTaskWhoseWholeReportIsNotHereIsAskedForItAndWhatIsHereStays() {
         Lanes.put(Specs.json(LANE).toString());
-        assertEquals(List.of("eu#3@run-1-0"), told(change(5, 1)));
+        assertEquals(List.of("eu#3@run-1-0"), received(change(5, 1)));
         assertEquals(List.of(), tasks(0));
         // One of another JVM, in which the task was before, has come late.
-        assertEquals(List.of("eu#3@run-1-0"), told(whole(5), change(5, 1), change(4, 7)));
+        assertEquals(List.of("eu#3@run-1-0"), received(whole(5), change(5, 1), change(4, 7)));
         assertEquals(List.of(whole(5).json(), change(5, 1).json()), tasks(0));
         Lanes.forget("eu#3@run");
         // Of a lane that is over nothing is asked.
-        assertEquals(List.of(), told(change(4, 7)));
+        assertEquals(List.of(), received(change(4, 7)));
     }
 
     @Test

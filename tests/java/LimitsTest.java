@@ -134,7 +134,7 @@ class LimitsTest {
     }
 
     @Test
-    void ofSeveralReasonsTheFirstIsTold() {
+    void ofSeveralReasonsTheFirstIsNamed() {
         Limits all =
             limits("{'max_bytes': 1, 'ahead_ms': 0, 'behind_ms': 0, 'key_required': true}");
         assertEquals("no_key", refusal(all, null, NOW + 1));
@@ -161,7 +161,7 @@ class LimitsTest {
         return found;
     }
 
-    /** So many headers with values of this length, or null below 0. */
+    /** This number of headers with values of this length, or null below 0. */
     private static Headers headers(int number, String name, int length) {
         RecordHeaders headers = new RecordHeaders();
         for (int i = 0; i < number; i++) {

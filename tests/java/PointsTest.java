@@ -42,7 +42,7 @@ class PointsTest {
         Points.Epoch stuck = points.sending(0);
         points.close(longs(1), states(READING), 0, 1);
         for (int turn = 2; turn < 20_000; turn++) {
-            // What others have told moves the snapshot, and markers the position.
+            // What others report moves the snapshot, and markers the position.
             assertTrue(points.stale(longs(turn), states(READING), turn));
             points.close(longs(turn), states(READING), turn, turn);
         }
@@ -389,8 +389,8 @@ class PointsTest {
         private final Points.Epoch epoch;
         private long hubOffset = -1;
         private boolean acknowledged;
-        /** The end that its acknowledgement told; 0 when it told none. */
-        private long told;
+        /** The end that its acknowledgement reported; 0 when it reported none. */
+        private long reportedEnd;
 
         private Sent(int part, long offset, int place, Points.Epoch epoch) {
             this.part = part;
@@ -426,7 +426,7 @@ class PointsTest {
         private final long[] hubEnds = new long[PLACES];
         private final List<long[]> snapshots = new ArrayList<>();
         private long now;
-        private int told;
+        private int reported;
         private long number;
 
         private Model(int seed, boolean passes) {
@@ -518,8 +518,8 @@ class PointsTest {
             if (record != null) {
                 record.acknowledged = true;
                 // A producer does not learn the offset of what it had to send twice.
-                record.told = random.nextInt(10) > 0 ? record.hubOffset + 1 : 0;
-                record.epoch.acknowledge(place, record.told);
+                record.reportedEnd = random.nextInt(10) > 0 ? record.hubOffset + 1 : 0;
+                record.epoch.acknowledge(place, record.reportedEnd);
             }
         }
 
@@ -552,7 +552,7 @@ class PointsTest {
             checkNewest(point);
         }
 
-        /** It is the newest that can be told, not only one that is true. */
+        /** It is the newest that can be reported, not only one that is true. */
         private void checkNewest(Points.Point point) {
             int answered = 0;
             while (answered < sent.size() && sent.get(answered).acknowledged) {
@@ -569,8 +569,8 @@ class PointsTest {
                 }
                 return;
             }
-            assertEquals(newest > told, point.number() > number, seed);
-            told = newest;
+            assertEquals(newest > reported, point.number() > number, seed);
+            reported = newest;
             number = point.number();
             assertArrayEquals(expected.positions, point.positions(), seed);
             assertArrayEquals(expected.states, point.states(), seed);
@@ -578,7 +578,7 @@ class PointsTest {
             assertEquals(expected.atMs, point.atMs(), seed);
             long[] ends = new long[PLACES];
             for (Sent record : sent.subList(0, expected.records)) {
-                ends[record.place] = Math.max(ends[record.place], record.told);
+                ends[record.place] = Math.max(ends[record.place], record.reportedEnd);
             }
             assertArrayEquals(ends, point.ends(), seed);
             boolean all = newest == closed.size() - 1 && expected.records == sent.size();

@@ -8,8 +8,8 @@ import java.util.Map;
 import java.util.Random;
 
 /**
- * Prints what the driver is told of two tasks that move between executors, whose reports get lost
- * or come late, and what they have told by then, for tests/unit/test_connector_reports.py.
+ * Prints what the driver hears of two tasks that move between executors, whose reports get lost or
+ * come late, and what they have reported by then, for tests/unit/test_connector_reports.py.
  */
 final class PrintReports {
     private static final Random RANDOM = new Random(11);
@@ -28,12 +28,12 @@ final class PrintReports {
         for (int step = 0; step < 2_000; step++) {
             report(RANDOM.nextInt(20) == 0 ? 1 : 0, TASKS[RANDOM.nextInt(2)]);
             if (RANDOM.nextInt(3) == 0) {
-                ObjectNode told = (ObjectNode) Json.parse(Lanes.reports(since));
+                ObjectNode heard = (ObjectNode) Json.parse(Lanes.reports(since));
                 // Or the driver does not get it, and asks as before.
                 if (RANDOM.nextInt(4) > 0) {
-                    since = told.get("seq").asLong();
-                    ObjectNode both = told.objectNode();
-                    both.set("told", told);
+                    since = heard.get("seq").asLong();
+                    ObjectNode both = heard.objectNode();
+                    both.set("told", heard);
                     ArrayNode all = both.putArray("all");
                     ARRIVED.values().forEach(all::add);
                     System.out.println(both);
@@ -47,8 +47,8 @@ final class PrintReports {
         Map<String, ReportNews> news = NEWS.get(executor);
         String name = task.spec.name;
         TaskReport report = task.next();
-        ReportPlugin.TaskNews told = news.computeIfAbsent(name, n -> new ReportNews()).of(report);
-        if (told == null) {
+        ReportPlugin.TaskNews sent = news.computeIfAbsent(name, n -> new ReportNews()).of(report);
+        if (sent == null) {
             return;
         }
         boolean arrives = RANDOM.nextInt(10) > 0;
@@ -57,7 +57,7 @@ final class PrintReports {
                                      .receive(new ReportPlugin.Report(
                                          "" + executor,
                                          List.of(name),
-                                         Map.of(name, told),
+                                         Map.of(name, sent),
                                          Map.of(),
                                          Map.of(),
                                          List.of()))

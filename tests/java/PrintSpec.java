@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** Prints what the tasks of a spec are told, for tests/unit/test_connector_spec.py. */
+/** Prints what the tasks of a spec get, for tests/unit/test_connector_spec.py. */
 final class PrintSpec {
     private PrintSpec() {}
 

@@ -56,7 +56,7 @@ class SampleReaderTest {
     }
 
     @Test
-    void ofALogInWhichNoneIsThereTheEndIsTold() {
+    void ofALogInWhichNoneIsThereTheEndIsReported() {
         source.with("orders", 0, 0, 1).with("payments", 0, 0);
         ends.put(ONE, 2L);
         SampleReader reader = read(2, Map.of(ONE, List.of(2L, 7L), TWO, List.of(0L)));
@@ -74,14 +74,14 @@ class SampleReaderTest {
     }
 
     @Test
-    void aSourceThatGivesNoAnswerIsSilentAndWhatItToldBeforeIsKept() {
+    void aSourceThatGivesNoAnswerIsSilentAndWhatItAnsweredBeforeIsKept() {
         source.with("orders", 0, 0);
         source.end("payments", 0, 3);
         SampleReader reader =
             new SampleReader(Map.of(ONE, List.of(0L), TWO, List.of(3L)), 2, 200, () -> false);
         reader.read(() -> {
             SourceLog.Reader mute = source.open(Map.of());
-            // Nobody knows where it ends.
+            // Where it ends is unknown.
             mute.updateEndOffsets(Map.of(TWO, 9L));
             return mute;
         });

@@ -31,27 +31,27 @@ class SamplesTest {
         for (long offset = 100; offset < 1_100; offset++) {
             offsets.add(offset);
         }
-        JsonNode first = told(offsets);
+        JsonNode first = samplesOf(offsets);
         assertEquals(100, first.get(0).get(0).asLong());
         assertEquals(1_099, first.get(first.size() - 1).get(0).asLong());
         assertTrue(first.size() >= Samples.SPREAD, first.toString());
         for (int seed = 0; seed < 50; seed++) {
             Collections.shuffle(offsets, new Random(seed));
-            assertEquals(first, told(offsets), "seed " + seed);
+            assertEquals(first, samplesOf(offsets), "seed " + seed);
         }
         Collections.sort(offsets, Collections.reverseOrder());
-        assertEquals(first, told(offsets));
+        assertEquals(first, samplesOf(offsets));
     }
 
     @Test
     void ofFewAllAreKept() {
-        assertEquals("[]", told(List.of()).toString());
-        assertEquals(1, told(List.of(7L, 7L, 7L)).size());
-        assertEquals(3, told(List.of(9L, 7L, 8L)).size());
+        assertEquals("[]", samplesOf(List.of()).toString());
+        assertEquals(1, samplesOf(List.of(7L, 7L, 7L)).size());
+        assertEquals(3, samplesOf(List.of(9L, 7L, 8L)).size());
     }
 
     @Test
-    void recordsByOneOriginThatDifferAreAllTold() {
+    void recordsByOneOriginThatDifferAreAllReported() {
         Samples samples = new Samples();
         for (int copy = 0; copy < 2; copy++) {
             for (long offset = 0; offset < 500; offset++) {
@@ -59,21 +59,21 @@ class SamplesTest {
                 samples.add(offset, record(offset, 1_000 + copy, "five"), reader);
             }
         }
-        JsonNode told = tell(samples);
+        JsonNode found = toJson(samples);
         int both = 0;
-        for (JsonNode each : told) {
+        for (JsonNode each : found) {
             both += each.get(1).size() == 2 ? 1 : 0;
         }
-        assertTrue(both >= Samples.SPREAD, told.toString());
-        assertTrue(told.size() <= Samples.SPREAD + 2);
+        assertTrue(both >= Samples.SPREAD, found.toString());
+        assertTrue(found.size() <= Samples.SPREAD + 2);
     }
 
     @Test
-    void whatTheSourceHadForATimestampIsToldWhereItIsKnown() {
+    void whatTheSourceHadForATimestampIsReportedWhereItIsKnown() {
         for (String form : List.of("five", "one", "appended")) {
             Samples samples = new Samples();
             samples.add(3, record(3, 1_234, form), reader);
-            JsonNode print = tell(samples).get(0).get(1).get(0);
+            JsonNode print = toJson(samples).get(0).get(1).get(0);
             assertEquals(form.equals("appended") ? "null" : "1234", print.get(0).toString());
             assertEquals(Samples.content(KEY, VALUE), print.get(1).asLong());
             assertEquals("orders", print.get(2).asText());
@@ -99,15 +99,15 @@ class SamplesTest {
         }
     }
 
-    private JsonNode told(List<Long> offsets) {
+    private JsonNode samplesOf(List<Long> offsets) {
         Samples samples = new Samples();
         for (long offset : offsets) {
             samples.add(offset, record(offset, offset, "five"), reader);
         }
-        return tell(samples);
+        return toJson(samples);
     }
 
-    private static JsonNode tell(Samples samples) {
+    private static JsonNode toJson(Samples samples) {
         ArrayNode into = JsonNodeFactory.instance.arrayNode();
         samples.addTo(into);
         // As Python reads it: written and read, numbers of any type are alike.

@@ -143,11 +143,11 @@ final class SourceLog implements SourceConsumer.Consumers {
         return logs.computeIfAbsent(new TopicPartition(topic, partition), tp -> new Log());
     }
 
-    /** Reads the logs from where it was told to seek to. */
+    /** Reads the logs from the positions that it was asked to seek to. */
     final class Reader extends MockConsumer<byte[], byte[]> {
         /** How often it was assigned partitions. */
         int assigned;
-        /** The epochs with which it was told to seek last. */
+        /** The epochs of its last seeks. */
         final Map<TopicPartition, Optional<Integer>> epochs = new HashMap<>();
         /** What it throws when it is asked for a position the next time. */
         KafkaException positionFailure;
@@ -178,7 +178,7 @@ final class SourceLog implements SourceConsumer.Consumers {
             if (waiting != null) {
                 awaitWakeup();
             }
-            // A wakeup or an exception that it was told to throw comes first.
+            // A wakeup or an exception that it has to throw comes first.
             super.poll(timeout);
             for (TopicPartition each : assignment()) {
                 check(each);

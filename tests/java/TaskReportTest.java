@@ -14,8 +14,8 @@ import java.util.Random;
 import org.junit.jupiter.api.Test;
 
 class TaskReportTest {
-    private static ObjectNode parsed(ReportPlugin.TaskNews told) {
-        return (ObjectNode) Json.parse(told.json());
+    private static ObjectNode parsed(ReportPlugin.TaskNews news) {
+        return (ObjectNode) Json.parse(news.json());
     }
 
     /** What the driver makes of a report and what has changed since. */
@@ -67,21 +67,21 @@ class TaskReportTest {
             for (int step = 0; step < 100; step++) {
                 TaskReport report = task.next();
                 JsonNode all = sorted((ObjectNode) Json.parse(report.whole(0).toString()));
-                ReportPlugin.TaskNews told = news.of(report);
-                if (told == null) {
+                ReportPlugin.TaskNews sent = news.of(report);
+                if (sent == null) {
                     assertEquals(last, all);
                     same++;
                     continue;
                 }
                 assertNotEquals(last, all);
                 last = all;
-                if (told.whole()) {
-                    base = parsed(told);
-                    assertEquals(told.number(), base.get("number").asLong());
+                if (sent.whole()) {
+                    base = parsed(sent);
+                    assertEquals(sent.number(), base.get("number").asLong());
                     assertEquals(all, sorted(base.deepCopy()));
                     wholes++;
                 } else if (random.nextInt(3) > 0) {
-                    assertEquals(all, applied(base, parsed(told)));
+                    assertEquals(all, applied(base, parsed(sent)));
                     changes++;
                 }
             }

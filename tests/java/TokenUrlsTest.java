@@ -57,7 +57,7 @@ class TokenUrlsTest {
         System.setProperty(ALLOWED, "http://127.0.0.1:9/first," + NAMED);
         assertEquals("IllegalArgumentException", refusal(file));
         assertEquals("IllegalArgumentException", refusal(other));
-        // Nobody answers there, but it is asked.
+        // No one answers there, but it is asked.
         assertEquals("LoginException", refusal(" " + NAMED + " "));
     }
 

@@ -1,4 +1,4 @@
-"""An audit in a process of its own ends when whoever started it is gone, whatever it waits for."""
+"""An audit in its own process ends with the process that started it, whatever it waits for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from aggregator.features.verify.audit_scope import Scope
 from support.reading import SECONDS, wait_for
 
 
-def test_an_audit_that_waits_for_a_cluster_ends_with_whoever_started_it(tmp_path: Path) -> None:
+def test_an_audit_that_waits_for_a_cluster_ends_with_the_process_that_started_it(
+    tmp_path: Path,
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         # Takes connections, and never answers: the audit waits for as long as the config says.
         config = load_text(

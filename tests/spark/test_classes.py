@@ -49,7 +49,7 @@ def test_it_is_made_once(few: Path) -> None:
     assert other not in (None, first)
 
 
-def test_a_jar_that_is_installed_anew_gets_another_one_and_what_nobody_uses_is_removed(
+def test_a_reinstalled_jar_gets_another_archive_and_unused_ones_are_removed(
     few: Path, tmp_path: Path
 ) -> None:
     jar = tmp_path / "of.jar"
@@ -63,7 +63,7 @@ def test_a_jar_that_is_installed_anew_gets_another_one_and_what_nobody_uses_is_r
     os.utime(killed, (0, 0))
     os.utime(first, (0, 0))
     assert class_archive(few, spark_java_home(), [jar], lambda _: None) == first
-    # Java compares the times of the files, and would go on without the archive, unsaid.
+    # Java compares the times of the files, and would silently continue without the archive.
     for path, age in ((jar, 60.0), (unused, classes.UNUSED_SECONDS + 60.0)):
         os.utime(path, (time.time() - age, time.time() - age))
     again = class_archive(few, spark_java_home(), [jar], lambda _: None)
@@ -71,7 +71,7 @@ def test_a_jar_that_is_installed_anew_gets_another_one_and_what_nobody_uses_is_r
     assert ({*few.glob("*.jsa")}, killed.exists()) == ({first, again}, False)
 
 
-def test_nobody_waits_for_the_archive_of_another_installation(
+def test_no_one_waits_for_the_archive_of_another_installation(
     few: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, done = threading.Event(), threading.Event()
@@ -95,14 +95,14 @@ def test_nobody_waits_for_the_archive_of_another_installation(
     other.join(30)
 
 
-def test_without_a_java_the_reason_is_told_once(few: Path, tmp_path: Path) -> None:
+def test_without_a_java_the_reason_is_reported_once(few: Path, tmp_path: Path) -> None:
     said: list[str] = []
     assert class_archive(few, tmp_path / "no-java", [], said.append) is None
     assert "starts will be slower" in said[-1]
     assert "no-java" in said[-1]
-    told = len(said)
+    count = len(said)
     assert class_archive(few, tmp_path / "no-java", [], said.append) is None
-    assert len(said) == told
+    assert len(said) == count
     assert archive_options(None) == ""
 
 

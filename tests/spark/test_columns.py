@@ -194,8 +194,8 @@ def test_the_notebooks_columns_are_of_either_form(spark: SparkSession) -> None:
         assert (row["topic"], row["partition"], row["offset"]) == ("orders", 3, 41)
         names = ("cluster", "topic", "partition", "offset")
         assert tuple(row[f"origin_{name}"] for name in names) == place, headers
-        told = row["origin_timestamp"]
-        assert (told and told.astimezone(UTC)) == moment
+        stamp = row["origin_timestamp"]
+        assert (stamp and stamp.astimezone(UTC)) == moment
         found = row["headers"]
         assert (found and {k: None if v is None else bytes(v) for k, v in found.items()}) == left
 
@@ -265,8 +265,8 @@ def test_json_is_an_object_alone_with_white_space_or_a_mark_around_it(spark: Spa
     first = frame.limit(2)
     struct = decoder.columns(lambda _: first, {"type": "struct", "fields": []}).struct
     found = decoder.decode(frame, struct).collect()
-    told = {bytes(it["value"]).decode(): (it["decoded"], it["decode_error"]) for it in found}
-    assert told == values
+    results = {bytes(it["value"]).decode(): (it["decoded"], it["decode_error"]) for it in found}
+    assert results == values
     # A name that Spark was given by us is a field like others, and no batch is begun twice for it.
     later = frame_of(spark, [(b'{"a": 1, "__corrupt": 5}',)], "value binary")
     decoder = JsonDecoder()

@@ -24,7 +24,7 @@ def hub(offset: int, last: int, nth: int, content: int = 7, sid: int = 0) -> Row
     return (sid, offset, last, content, 3, nth)
 
 
-def told(frame: DataFrame) -> list[Row]:
+def sorted_rows(frame: DataFrame) -> list[Row]:
     return sorted(tuple(row) for row in frame.collect())
 
 
@@ -56,7 +56,7 @@ def told(frame: DataFrame) -> list[Row]:
 def test_a_batch_is_equal_where_each_side_has_it_once(
     spark: SparkSession, rows: list[Row], equal: list[Row]
 ) -> None:
-    assert told(filter_equal(frame_of(spark, rows, SIDES))) == equal
+    assert sorted_rows(filter_equal(frame_of(spark, rows, SIDES))) == equal
 
 
 def test_ranges_that_touch_are_one_and_a_gap_parts_them(spark: SparkSession) -> None:
@@ -67,7 +67,7 @@ def test_ranges_that_touch_are_one_and_a_gap_parts_them(spark: SparkSession) -> 
     )
     first, behind = F.col("offset") - F.col("weight") + 1, F.col("offset") + 1
     at_source = to_islands(found, "sid", first, behind).select("sid", "begin", "end")
-    assert told(at_source) == [(0, 10, 30), (0, 40, 50), (1, 0, 10)]
+    assert sorted_rows(at_source) == [(0, 10, 30), (0, 40, 50), (1, 0, 10)]
     begin, end = F.col("nth") - F.col("weight") + 1, F.col("nth") + 1
     at_hub = to_islands(found, "hid", begin, end).select("hid", "begin", "end")
-    assert told(at_hub) == [(3, 0, 20), (3, 21, 31), (4, 0, 10)]
+    assert sorted_rows(at_hub) == [(3, 0, 20), (3, 21, 31), (4, 0, 10)]

@@ -143,6 +143,6 @@ def test_the_options_of_a_source_name_its_lane_and_hold_no_secret(
 ) -> None:
     key = known(connector, [PLAIN])
     shown = str(union_of(spark, key, [PLAIN])._jdf.queryExecution().toString())
-    # Spark shows a plan to whoever looks; the address stands for all settings.
+    # Spark shows a plan to anyone who looks; the address is an example of all settings.
     assert key in shown
     assert "127.0.0.1" not in shown

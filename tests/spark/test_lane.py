@@ -1,4 +1,4 @@
-"""A lane's query in a real session; nobody listens at the addresses of its clusters."""
+"""A lane's query in a real session; no one listens at the addresses of its clusters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from aggregator.plan.lanes.rate_limits import Pace
 SECONDS = 60.0
 EU0, EU1, US0 = (SourcePartition(*it) for it in (("eu", "a", 0), ("eu", "a", 1), ("us", "a", 0)))
 POSITIONS = Positions({EU0: 5, EU1: 6, US0: 7})
-NOBODY = {"bootstrap.servers": "127.0.0.1:9"}
+NO_BROKER = {"bootstrap.servers": "127.0.0.1:9"}
 
 
 class World:
@@ -38,8 +38,8 @@ class World:
         sources = ("eu", "us")
         routes = [Route(it, "a", "a", 2, 1, transform=transform) for it in sources]
         clients = Clients(
-            dict.fromkeys(sources, NOBODY),
-            {**NOBODY, **producer},
+            dict.fromkeys(sources, NO_BROKER),
+            {**NO_BROKER, **producer},
             dict.fromkeys(sources, "an-id"),
         )
         settings = LaneSettings(clients, (), 1, Pace(), {"eu": 2, "us": 1})
@@ -63,11 +63,11 @@ class World:
         self.started.remove(query)
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        def told() -> bool:
+        def polled() -> bool:
             self.connector.poll()
             return condition()
 
-        wait_until(told, seconds=SECONDS, what=what)
+        wait_until(polled, seconds=SECONDS, what=what)
 
 
 @pytest.fixture
@@ -81,14 +81,14 @@ def world(spark: SparkSession, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("transform", ["", "support.transforms:only_even_in_capitals"])
-def test_a_lane_tells_where_it_is_gives_up_what_it_is_told_and_ends(
+def test_a_lane_reports_its_positions_gives_up_a_partition_on_demand_and_ends(
     world: World, transform: str
 ) -> None:
     query = world.start(transform)
-    world.until(lambda: query.report.whole, "each task tells")
+    world.until(lambda: query.report.whole, "each task reports")
     assert query.report.positions == POSITIONS
-    told = {42}
-    world.until(lambda: {it.snapshot for it in query.report.tasks} == told, "the newest snapshot")
+    newest = {42}
+    world.until(lambda: {it.snapshot for it in query.report.tasks} == newest, "the newest snapshot")
     assert (query.active, query.failure(), query.report.ended) == (True, None, False)
     query.hold([EU1])
     world.until(lambda: bool(query.report.states), "one partition is given up")
@@ -110,6 +110,6 @@ def test_a_lane_that_fails_says_why_and_nothing_of_it_is_open(world: World) -> N
     world.until(lambda: not world.connector.is_open(query.key, SECONDS), "its tasks are gone")
     # Its next life knows nothing of it.
     later = world.start()
-    world.until(lambda: later.report.whole, "its next life tells")
+    world.until(lambda: later.report.whole, "its next life reports")
     assert later.key != query.key
     assert later.report.positions == POSITIONS

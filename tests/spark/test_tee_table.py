@@ -49,7 +49,7 @@ PARTITIONS = 2
 HOLE = 7
 """Each offset that this divides holds no record, as where a transaction ended."""
 WALKS = turns(0, 5)
-"""So many are drawn, beside one with everything: each takes many seconds."""
+"""How many walks are drawn, beside one with everything: each takes many seconds."""
 
 
 class Hub:
@@ -178,7 +178,7 @@ class World:
         self.hub.write(self.rng)
 
     def _has_begun(self) -> None:
-        """What is gone before anything has landed is nobody's matter."""
+        """What is gone before anything has landed need not land."""
         if not self.tees[0].table.exists():
             self.hub.written &= self.hub.held()
 

@@ -27,7 +27,7 @@ def test_a_good_transform_is_returned(spark: SparkSession) -> None:
         (f"{PLACE}:nothing", "returns NoneType, not a DataFrame"),
         (f"{PLACE}:without_headers", "must keep the columns of a record: headers is missing"),
         (f"{PLACE}:value_as_text", "columns of a record: value string instead of binary"),
-        (f"{PLACE}:dealt_out_anew", "change them one by one, by column expressions: it has Rep"),
+        (f"{PLACE}:reshuffled", "change them one by one, by column expressions: it has Rep"),
         (f"{PLACE}:once_each", "by column expressions: it has Deduplicate"),
         (f"{PLACE}:through_python", "by column expressions: it has PythonUDF"),
         (f"{PLACE}:twice", "by column expressions: it has Generate"),

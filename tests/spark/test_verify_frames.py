@@ -26,7 +26,7 @@ EU1 = SourcePartition("eu", "orders", 1)
 WINDOW = Window(EU0, "orders", OffsetRange(0, 10), beyond=20)
 Headers = Sequence[tuple[str, bytes | None]] | None
 FEW = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
-"""A few records need no plan that is made anew after each stage, which is a fifth of the work."""
+"""A few records need no plan that is made again after each stage, which is a fifth of the work."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -96,12 +96,12 @@ class Case:
         ]
         return compare(rows, superseding=self.superseding, translated=self.numbers.translated)
 
-    def told(self, ours: list[tuple[Any, ...]], hub: list[tuple[Any, ...]]) -> dict[Any, Any]:
+    def judged(self, ours: list[tuple[Any, ...]], hub: list[tuple[Any, ...]]) -> dict[Any, Any]:
         """What is not well: (sid, offset) -> its kind, or its flags."""
-        return told(self.findings(ours, hub).collect())
+        return by_offset(self.findings(ours, hub).collect())
 
 
-def told(rows: list[Row]) -> dict[Any, Any]:
+def by_offset(rows: list[Row]) -> dict[Any, Any]:
     return {
         (row["sid"], row["at"]): [flag for flag in FLAGS if row[flag]] or row["kind"]
         for row in rows
@@ -166,7 +166,7 @@ def test_whatever_differs_is_named(spark: SparkSession) -> None:
         copy(100 + at, at, **{**there, **here}) for at, (there, here, _) in enumerate(DIFFERENCES)
     ]
     expected = {(0, at): [part] for at, (_, _, part) in enumerate(DIFFERENCES)}
-    assert case.told(ours, hub) == expected
+    assert case.judged(ours, hub) == expected
 
 
 def test_an_origin_in_one_header_is_compared_as_one_in_five(spark: SparkSession) -> None:
@@ -183,7 +183,7 @@ def test_an_origin_in_one_header_is_compared_as_one_in_five(spark: SparkSession)
         for at, (part, first) in enumerate(forms)
     ]
     case = Case(spark, replace(WINDOW, read=OffsetRange(0, 100), beyond=100))
-    assert case.told(ours, hub) == {}
+    assert case.judged(ours, hub) == {}
 
 
 def test_whatever_differs_is_named_where_the_origin_is_one_header(spark: SparkSession) -> None:
@@ -199,7 +199,7 @@ def test_whatever_differs_is_named_where_the_origin_is_one_header(spark: SparkSe
     ]
     expected = {(0, at): [part] for at, (_, _, part) in enumerate(differences)}
     assert len(expected) > 9
-    assert case.told(ours, hub) == expected
+    assert case.judged(ours, hub) == expected
 
 
 def test_timestamps_of_copies_in_both_forms(spark: SparkSession) -> None:
@@ -213,7 +213,7 @@ def test_timestamps_of_copies_in_both_forms(spark: SparkSession) -> None:
         *(copy(106, 3, one=True), copy(107, 3, said=MILLIS)),
         *(copy(108, 4, one=True), copy(109, 4, said=MILLIS + 1)),
     ]
-    assert case.told(ours, hub) == {
+    assert case.judged(ours, hub) == {
         (0, 0): ["twice"],
         (0, 1): ["twice"],
         (0, 2): ["twice", "timestamp"],
@@ -224,7 +224,7 @@ def test_timestamps_of_copies_in_both_forms(spark: SparkSession) -> None:
 
 def test_a_record_without_a_timestamp_gets_that_of_its_writing(spark: SparkSession) -> None:
     ours = [source(at, millis=-1) for at in (3, 4)]
-    assert Case(spark).told(ours, [copy(100, 3, said=-1), copy(101, 4, one=True)]) == {}
+    assert Case(spark).judged(ours, [copy(100, 3, said=-1), copy(101, 4, one=True)]) == {}
 
 
 def test_a_hub_topic_may_have_timestamps_of_its_own(spark: SparkSession) -> None:
@@ -236,7 +236,7 @@ def test_a_hub_topic_may_have_timestamps_of_its_own(spark: SparkSession) -> None
         # Nothing says what it was at its source.
         copy(102, 5, one=True, millis=MILLIS + 5000),
     ]
-    assert case.told([source(at) for at in (3, 4, 5)], hub) == {(0, 4): ["timestamp"]}
+    assert case.judged([source(at) for at in (3, 4, 5)], hub) == {(0, 4): ["timestamp"]}
 
 
 def test_missing_twice_and_late(spark: SparkSession) -> None:
@@ -245,7 +245,7 @@ def test_missing_twice_and_late(spark: SparkSession) -> None:
     hub = [copy(100 + at, offset) for at, offset in enumerate(order)]
     # In another hub partition the same order is not broken.
     hub.append(copy(100, 4, hub_partition=1))
-    found = Case(spark).told(ours, hub)
+    found = Case(spark).judged(ours, hub)
     assert found == {
         (0, 0): "absent",
         (0, 7): "absent",
@@ -257,7 +257,7 @@ def test_missing_twice_and_late(spark: SparkSession) -> None:
 def test_what_is_not_judged(spark: SparkSession) -> None:
     window = replace(WINDOW, read=OffsetRange(3, 6))
     hub = [copy(100, 2), copy(101, 2), copy(102, 7), copy(103, 6), copy(104, 6), copy(105, 4)]
-    assert Case(spark, window).told([source(4)], hub) == {}
+    assert Case(spark, window).judged([source(4)], hub) == {}
 
 
 def test_foreign_records(spark: SparkSession) -> None:
@@ -287,11 +287,11 @@ def test_foreign_records(spark: SparkSession) -> None:
         copy(109, 4),
         copy(110, 20),
         copy(111, 3, sp=SourcePartition("eu", "elsewhere", 0)),
-        # These are nobody's fault.
+        # These are no one's fault.
         copy(112, 3, sp=SourcePartition("eu", "gone", 0)),
         copy(113, 3, sp=SourcePartition("us", "anything", 5)),
     ]
-    found = case.told([source(3)], hub)
+    found = case.judged([source(3)], hub)
     nothing = dict.fromkeys([(-1, at) for at in range(101, 106)], "no_origin")
     assert found == nothing | {
         (-1, 106): "unknown_source",
@@ -307,19 +307,19 @@ def test_foreign_records(spark: SparkSession) -> None:
 
 def test_the_source_may_have_forgotten_what_it_had(spark: SparkSession) -> None:
     hub = [copy(100, 2), copy(101, 4), copy(102, 4), copy(103, 25)]
-    sparse = Case(spark, replace(WINDOW, sparse=True)).told([], hub)
+    sparse = Case(spark, replace(WINDOW, sparse=True)).judged([], hub)
     assert sparse == {(0, 4): ["twice"], (0, 25): "no_such_record"}
     silent = replace(WINDOW, standing=Standing.UNREACHABLE, beyond=2**62)
-    assert Case(spark, silent).told([], hub) == {(0, 4): ["twice"]}
+    assert Case(spark, silent).judged([], hub) == {(0, 4): ["twice"]}
     conflict = replace(WINDOW, standing=Standing.CONFLICT, read=OffsetRange(0, 0))
-    assert Case(spark, conflict).told([], hub) == {}
+    assert Case(spark, conflict).judged([], hub) == {}
 
 
 def test_a_transform_may_drop_and_change_but_not_double(spark: SparkSession) -> None:
     case = Case(spark, replace(WINDOW, loose=True))
     ours = [source(at) for at in range(5)]
     hub = [copy(100, 1, value=b"other"), copy(101, 3), copy(102, 2), copy(103, 3), copy(104, 7)]
-    assert case.told(ours, hub) == {(0, 2): ["late"], (0, 3): ["twice"], (0, 7): "no_such_record"}
+    assert case.judged(ours, hub) == {(0, 2): ["late"], (0, 3): ["twice"], (0, 7): "no_such_record"}
 
 
 def test_a_record_that_came_from_this_hub_is_not_expected(spark: SparkSession) -> None:
@@ -331,12 +331,12 @@ def test_a_record_that_came_from_this_hub_is_not_expected(spark: SparkSession) -
     ours += [source(4, headers=single), source(5, headers=single), source(6)]
     hub = [copy(100, 2, headers=five), copy(101, 3)]
     hub += [copy(102, 5, headers=single), copy(103, 6, one=True)]
-    assert case.told(ours, hub) == dict.fromkeys([(0, 2), (0, 5)], "no_such_record")
+    assert case.judged(ours, hub) == dict.fromkeys([(0, 2), (0, 5)], "no_such_record")
 
 
 def test_of_a_hub_of_hubs_the_last_origin_counts(spark: SparkSession) -> None:
     earlier = origin(77, SourcePartition("asia", "orders", 3))
-    assert Case(spark).told([source(3, headers=earlier)], [copy(100, 3, headers=earlier)]) == {}
+    assert Case(spark).judged([source(3, headers=earlier)], [copy(100, 3, headers=earlier)]) == {}
 
 
 def test_what_may_have_been_compacted_away(spark: SparkSession) -> None:
@@ -456,7 +456,7 @@ def test_where_schema_ids_are_translated_all_else_is_compared(spark: SparkSessio
     found = case.findings(ours, hub).collect()
     expected = {(0, at): [part] for at, (_, _, part) in enumerate(cases) if part}
     # Not where they are not translated.
-    assert told(found) == expected | {(1, 1): ["value"]}
+    assert by_offset(found) == expected | {(1, 1): ["value"]}
     pairs = {
         (row["sid"], row["theirs"], row["ours"]): row["origins"]
         for row in found
@@ -479,7 +479,7 @@ def test_every_absent_record_gets_a_reason(spark: SparkSession) -> None:
     ranges += [(0, Accounted(EU0, OffsetRange(7, 8), "a gap"))]
     aside = frame_of(spark, [(0, 6), (0, 6)], "sid int, at bigint")
     settled = settle(found, {0: ReasonBelow(1, 3)}, ranges, aside)
-    assert told(settled.collect()) == {
+    assert by_offset(settled.collect()) == {
         (0, 0): "not_begun",
         (0, 1): "expired",
         (0, 2): "expired",
@@ -487,7 +487,7 @@ def test_every_absent_record_gets_a_reason(spark: SparkSession) -> None:
         (0, 4): "missing",
         (0, 5): ["late"],
         (0, 6): "accounted",
-        # Late for a known reason: nothing to tell but that it is there.
+        # Late for a known reason: all there is to say is that it is there.
         (0, 7): "present",
         (0, 8): ["twice"],
     }
@@ -498,7 +498,7 @@ def test_what_came_beside_the_live_flow_may_be_late_but_not_absent(spark: SparkS
     hub = [copy(100 + at, offset) for at, offset in enumerate([4, 5, 0, 1, 3])]
     found = Case(spark).findings(ours, hub)
     ranges = [(0, Accounted(EU0, OffsetRange(0, 3), "it came by backfill b1", backfilled=True))]
-    assert told(settle(found, {}, ranges).collect()) == {
+    assert by_offset(settle(found, {}, ranges).collect()) == {
         **{(0, at): "present" for at in (0, 1)},
         (0, 2): "missing",
         (0, 3): ["late"],
@@ -510,10 +510,10 @@ def test_where_offsets_were_given_twice_an_origin_proves_nothing(spark: SparkSes
     order = [1, 2, 3, 0, 1, 2, 4, 4, 8]
     hub = [copy(100 + at, offset, value=b"%d" % at) for at, offset in enumerate(order)]
     found = Case(spark).findings(ours, hub)
-    ranges = [(0, Accounted(EU0, OffsetRange(0, 4), "anew", reused=True))]
-    ranges += [(0, Accounted(EU0, OffsetRange(5, 9), "anew", reused=True))]
-    told_of = told(settle(found, {}, ranges).collect())
-    assert told_of == {
+    ranges = [(0, Accounted(EU0, OffsetRange(0, 4), "created again", reused=True))]
+    ranges += [(0, Accounted(EU0, OffsetRange(5, 9), "created again", reused=True))]
+    by_place = by_offset(settle(found, {}, ranges).collect())
+    assert by_place == {
         **{(0, at): "present" for at in range(4)},
         (0, 4): ["twice", "value"],
         (0, 5): "accounted",

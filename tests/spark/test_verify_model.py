@@ -437,7 +437,7 @@ def replaced_unseen(history: History, judged: Mapping[Spot, Rec], spot: Spot) ->
 
 
 def may_be_before_the_copy(seen: Audited, history: History, record: Rec) -> bool:
-    """Whether nobody knows that its copy had begun, as its checkpoint was lost."""
+    """Whether it is unknown that its copy had begun, because its checkpoint was lost."""
     flow = history.flows[record.sp]
     if flow.begun is not None or history.story.start == "earliest":
         return False

@@ -33,7 +33,7 @@ PROGRAM = ("-m", "aggregator")
 
 
 def with_batches(seconds: float) -> tuple[str, ...]:
-    """`aggregator` with batches of so many seconds instead of minutes."""
+    """`aggregator` with batches of `seconds` seconds instead of minutes."""
     return (
         "-c",
         f"import aggregator.datapath.spark.lane as lane; lane.BATCH_SECONDS = {seconds:g}\n"
@@ -174,8 +174,8 @@ class Application(Running):
     """One life of the application.
 
     `failpoint` arms places of `aggregator.model.failpoint`; `program` is what Python runs, and
-    `command` its first argument; where none is given, Python forks instead of starting anew. Its
-    log is `folder`/run-NUMBER.log, one file for each life.
+    `command` its first argument; where none is given, Python forks instead of starting a new
+    interpreter. Its log is `folder`/run-NUMBER.log, one file for each life.
     """
 
     def __init__(

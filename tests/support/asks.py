@@ -13,7 +13,7 @@ from aggregator.kafka.admin.client_errors import ClusterCallError
 from aggregator.kafka.admin.ids import read_ids
 
 HEAD_START_SECONDS = 0.5
-"""For whoever freezes the cluster under the questions."""
+"""For a test that freezes the cluster under the questions."""
 CONFIG = """
 hub: {{bootstrap_servers: "127.0.0.1:1"}}
 sources: {{eu: {{bootstrap_servers: "{servers}", topics: {{include: {topic}}}}}}}

@@ -72,7 +72,7 @@ def queries_of(panel: dict[str, Any]) -> list[str]:
 
 
 def replaced(expression: str) -> str:
-    """A query without its variables; AssertionError for one that nobody knows."""
+    """A query without its variables; AssertionError for an unknown one."""
     for name, text in SUBSTITUTES.items():
         expression = expression.replace(name, text)
     assert not VARIABLE.search(expression), expression

@@ -2,7 +2,7 @@
 
 Time is in milliseconds. Producers append late, and in open transactions; probes are sent and
 answered at other moments; topics grow, come, are cut short and created again; looks come late; what
-copies pauses, falls behind, and starts anew. The code that claims is the real one.
+copies pauses, falls behind, and starts again. The code that claims is the real one.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Topic:
 
 @dataclass
 class Asked:
-    """A probe under way: what it was asked for, and what was told of that so far."""
+    """A probe under way: what it was asked for, and what was answered of that so far."""
 
     at: int
     wanted: list[SourcePartition]
@@ -193,7 +193,7 @@ class CompleteWorld:
                 self.checkpoint.setdefault(sp, self.positions[sp])
         self.away = False
         if self.has_looked and len(self.known) > known:
-            # What came is written at once: a restart cannot tell it from what was selected later.
+            # What came is written at once: after a restart it would look as if selected later.
             self.write()
         self.has_looked = True
 
@@ -201,7 +201,7 @@ class CompleteWorld:
         self.paused ^= {SourcePartition("eu", topic, partition)}
 
     def restart(self, *, away: bool = False) -> None:
-        """Go on from the last commit, knowing no more of claims than their table does.
+        """Continue from the last commit, knowing no more of claims than their table does.
 
         While the source is `away`, until the next look, nothing of it is known.
         """
@@ -235,7 +235,7 @@ class CompleteWorld:
                     self.probe.stable[sp] = log.stable
 
     def arrive(self) -> None:
-        """The source tells its topics, and the probe is here."""
+        """The source lists its topics, and the probe is here."""
         if self.probe is None or not self.probe.ends:
             return
         self.mark = Mark(
@@ -250,7 +250,7 @@ class CompleteWorld:
         self.probe = None
 
     def go_round(self) -> None:
-        """What goes on all the time: a probe, and in between all is copied."""
+        """What happens all the time: a probe, and in between all is copied."""
         self.ask()
         self.copy_all()
         self.answer()
@@ -295,7 +295,7 @@ class CompleteWorld:
         self.look()
         self.copy_all()
         self.claim()
-        # An end that is lower than before is believed when it is told again.
+        # An end that is lower than before is believed when it is reported again.
         self.go_round()
         self.go_round()
         return self.claim()[0]

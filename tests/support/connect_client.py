@@ -32,9 +32,9 @@ class JavaClient:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps({"call": call, "name": name, **more}) + "\n")
         self._process.stdin.flush()
-        told = self._process.stdout.readline()
-        assert told, f"the client has ended at: {call} {name}\n{self._log.read_text('utf-8')}"
-        return json.loads(told)
+        answer = self._process.stdout.readline()
+        assert answer, f"the client has ended at: {call} {name}\n{self._log.read_text('utf-8')}"
+        return json.loads(answer)
 
 
 @contextmanager

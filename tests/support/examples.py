@@ -23,5 +23,5 @@ def register_profiles() -> None:
 
 
 def examples(number: int) -> settings:
-    """The settings of a test that wants so many examples; with fewer in the profile, its part."""
+    """The settings of a test that wants `number` examples; with fewer in the profile, its part."""
     return settings(max_examples=max(1, number * settings().max_examples // 100))

@@ -116,7 +116,7 @@ class CrashError(Exception):
 
 @dataclass
 class Tasks:
-    """The tasks of a life of a lane: they go on after its query has failed, until they are gone."""
+    """The tasks of a life of a lane: they last when its query has failed, until they are gone."""
 
     key: str
     ids: dict[SourcePartition, str]
@@ -247,8 +247,8 @@ class World:
     def _treat_the_folder(self) -> None:
         """While nothing runs it may be lost or restored, and people may set positions in it."""
         rng = self.rng
-        # What was copied of a topic that was created again since comes twice: by its origin nobody
-        # can tell it from the topic before.
+        # What was copied of a topic that was created again since comes twice: its origin is the
+        # same as in the topic before.
         fitting = [
             it
             for it in self.backups
@@ -350,11 +350,11 @@ class World:
             self._append(replace(row, lane="positions set"))
 
     def happen(self) -> None:
-        """One thing that nobody asked for."""
+        """One thing that no one asked for."""
         rng, sp = self.rng, self.rng.choice(PARTITIONS)
         log = self.logs[sp]
-        kinds = ["write", "write", "write", "die", "delete", "anew", "away", "pause", "hub"]
-        more = ["backup", "leader", "other"] * self.losable + ["hub anew"] * self.hub_losable
+        kinds = ["write", "write", "write", "die", "delete", "recreate", "away", "pause", "hub"]
+        more = ["backup", "leader", "other"] * self.losable + ["recreate hub"] * self.hub_losable
         match rng.choice([*kinds, "stick", "backfill", *more]):
             case "backfill" if self.backfilled:
                 self.backfilled = {}
@@ -368,11 +368,11 @@ class World:
                 self.lanes[rng.choice(sorted(self.lanes))].active = False
             case "delete" if rng.random() < 0.3:
                 log.earliest = rng.randrange(log.earliest, log.end + 1)
-            case "anew" if rng.random() < 0.2:
+            case "recreate" if rng.random() < 0.2:
                 self.create_again(sp.cluster)
             case "away":
                 self.away ^= {sp.cluster}
-            case "hub anew" if rng.random() < 0.3:
+            case "recreate hub" if rng.random() < 0.3:
                 self.renew_hub(sp.cluster, is_running=True)
             case "backup" if not self.is_cut:
                 here = Backup(self.checkpoint, dict(self.table), self.kept)
@@ -449,8 +449,8 @@ class World:
         wanted = partitions or tuple(PARTITIONS)
         self.until(lambda: all(self.state.at(sp).stage is stage for sp in wanted))
 
-    def told(self, kind: str) -> list[str]:
-        """What people were told of this kind."""
+    def messages(self, kind: str) -> list[str]:
+        """The messages of the events of this kind."""
         return [message for each, message in self.events if each == kind]
 
     def until_quiet(self, turns: int = 2000) -> None:
@@ -466,7 +466,7 @@ class World:
         raise AssertionError(f"not all runs: {stages}; missing {self.missing()}")
 
     def accept(self) -> None:
-        """A person says to go on without what is lost."""
+        """A person decides to continue without what is lost."""
         for name, record in self.table.items():
             if not record.resolved and record.decision is Decision.STOP:
                 self.table[name] = record.accepted(DAY)
@@ -680,8 +680,8 @@ class World:
             case c.AskHub(topics):
                 # What is not shown then may have grown when it is.
                 unshown = frozenset() if self.is_cut else topics & self.unshown
-                told = _ends_of(topics - unshown, len(self.hub))
-                logs = {tp: OffsetRange(0, end) for tp, end in told.items()}
+                ends = _ends_of(topics - unshown, len(self.hub))
+                logs = {tp: OffsetRange(0, end) for tp, end in ends.items()}
                 return HubLogs(logs, unshown)
             case c.Recover(partitions):
                 assert self.job is None
@@ -742,12 +742,12 @@ class World:
         return c.Started(self.generation, key)
 
     def _seen_id(self, sp: SourcePartition) -> str:
-        """The topic's id as the look that is gone by has told it."""
+        """The topic's id by the last look."""
         assert self.state.snapshot is not None
         return self.state.snapshot.observed.topic_ids[sp.cluster, sp.topic]
 
     def _seen_hub_ids(self) -> Mapping[str, str]:
-        """The ids of the hub's topics as the look that is gone by has told them."""
+        """The ids of the hub's topics by the last look."""
         assert self.state.snapshot is not None
         return self.state.snapshot.plan.hub_ids
 
@@ -869,7 +869,7 @@ class World:
         return {*less, *renewed_topics(own_ids, into, plan.hub_ids)}
 
     def waits_for(self, sp: SourcePartition) -> str:
-        """The hub topic that it waits for, if it is to be recovered; "" for none."""
+        """The hub topic that it waits for, if it has to be recovered; "" for none."""
         name = HUB_TOPICS[sp.cluster]
         return name if name in self.unshown else ""
 
@@ -973,7 +973,7 @@ class World:
         return {o for it, topic, o in self.hub[bound:] if (it, topic) == (sp, life) and o >= at}
 
     def check_free(self, sp: SourcePartition) -> None:
-        """Nobody may send of it."""
+        """No task may send of it."""
         for tasks in [*self.lanes.values(), *self.ghosts]:
             assert sp not in tasks.positions, f"{sp} is in {tasks.key}"
 
@@ -984,7 +984,7 @@ class World:
         entry = self.entries.get(sp)
         if entry is None:
             assert hole is None
-            assert not self.beyond(sp, self._seen_id(sp), at), f"{sp} starts anew at {at}"
+            assert not self.beyond(sp, self._seen_id(sp), at), f"{sp} starts again at {at}"
             return
         assert at == entry.position
         beyond = self.beyond(sp, entry.topic_id, at)

@@ -76,7 +76,7 @@ class ForkedProcess(Terminable):
 
     All that it writes goes to `log`; what it writes on stdout goes to `out` where that is given.
     With `again` it takes the Java of one that has ended well, and leaves it to the next one; what
-    that Java writes goes to the log of whoever started it.
+    that Java writes goes to the log of the process that started it.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class ForkedProcess(Terminable):
         return self._code
 
     def _is_there(self) -> bool:
-        """Without a question to the process that forks: whoever waits looks ten times a second."""
+        """Without a question to the process that forks: a wait looks ten times a second."""
         if self._end is not None and select.select([self._end], [], [], 0)[0]:
             os.close(self._end)
             self._end = None
@@ -126,7 +126,7 @@ class ForkedProcess(Terminable):
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to it alone; nothing happens when it has ended."""
-        # It may end in between, and then nobody else has its pid yet.
+        # It may end in between, and then no other process has its pid yet.
         with suppress(ProcessLookupError):
             if self.alive:
                 os.kill(self.pid, number)

@@ -100,13 +100,13 @@ def _reap(codes: dict[int, int | None], javas: Javas) -> None:
 
 def _fork(javas: Javas, *, again: bool, **start: Any) -> int:
     """Start one; its pid, which is that of its group by now: signals to that one reach it."""
-    leads, tell = os.pipe()
+    leads, announces = os.pipe()
     pid = os.fork()
     if not pid:
         os.setsid()
-        os.write(tell, b"!")
+        os.write(announces, b"!")
         _become(javas if again else None, **start)
-    os.close(tell)
+    os.close(announces)
     os.read(leads, 1)
     os.close(leads)
     return pid
@@ -128,7 +128,7 @@ def _become(
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number, file in ((1, out), (2, log)):
             os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644), number)
-        # Nobody else is to hold the asker's socket, or a file that is none of ours.
+        # No one else may hold the asker's socket, or a file that is not ours.
         kept = 2 if javas is None else javas.end
         os.closerange(3, kept)
         os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))

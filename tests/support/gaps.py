@@ -1,4 +1,4 @@
-"""What is recorded and told of gaps, as tests look at it."""
+"""What is recorded and reported of gaps, as tests look at it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from aggregator.status.schema import PartitionState, Status
 from support.running import Run
 
 
-class Told(NamedTuple):
+class GapRow(NamedTuple):
     """What a row of the table of gaps says."""
 
     topic: str
@@ -30,12 +30,12 @@ class Told(NamedTuple):
     resumes_at: int | None
 
 
-def rows(config: Config) -> list[Told]:
+def rows(config: Config) -> list[GapRow]:
     """Every row of the table, sorted."""
     table = DeltaTable(f"{config.checkpoint.path}/gaps").to_pyarrow_table()
     return sorted(
         (
-            Told(
+            GapRow(
                 row["topic"],
                 row["partition"],
                 row["cause"],

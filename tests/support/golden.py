@@ -1,7 +1,7 @@
 """What commands print with `-o json`, and what the API answers, as JSON to compare with.
 
 No cluster is asked: the state is a recorded one, the status is made up. `python -m support.golden`
-in the folder `tests` writes the file again, for a change that is meant: its diff is to be read.
+in the folder `tests` writes the file again, for a change that is meant: read its diff.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def of_the_only(outcomes: Mapping[str, Outcome]) -> GroupReport:
 
 
 def consumer(servers: str, group: str, protocol: str = "classic") -> Consumer:
-    """A member of a group, when it subscribes; it commits only when told."""
+    """A member of a group, when it subscribes; it commits only on request."""
     return Consumer(
         {
             "bootstrap.servers": servers,
@@ -65,7 +65,7 @@ def _committed(client: Consumer, offsets: list[TopicPartition]) -> bool:
 def write_transactions(
     servers: str, topic: str, records: int = 15, client: Mapping[str, str] | None = None
 ) -> None:
-    """Transactions of so many records that leave markers, and one in three that was aborted."""
+    """Transactions of `records` records each, which leave markers; one in three is aborted."""
     own = {"transactional.id": uuid.uuid4().hex, **(client or {})}
     producer = Producer({"bootstrap.servers": servers, **own})
     producer.init_transactions(30)

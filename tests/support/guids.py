@@ -1,6 +1,6 @@
 """A registry that gives schemas GUIDs, in front of a real one that has none.
 
-It stands for Confluent's from 8.0 on, whose GUID is the MD5 of a schema's text and of the names,
+It plays Confluent's from 8.0 on, whose GUID is the MD5 of a schema's text and of the names,
 subjects and versions that it refers to: the same in every registry that has it so.
 """
 
@@ -52,9 +52,9 @@ def guids_in_front(upstream: str) -> Iterator[InFront]:
             if (place, kind) != ("schemas", "guids"):
                 self.forward()
             elif rest[0] not in ids:
-                self.tell(404, {"error_code": 40403, "message": "Schema not found"})
+                self.reply(404, {"error_code": 40403, "message": "Schema not found"})
             elif rest[1] == "ids":
-                self.tell(200, [{"context": ".", "id": ids[rest[0]]}])
+                self.reply(200, [{"context": ".", "id": ids[rest[0]]}])
             else:
                 self.path = f"/schemas/ids/{ids[rest[0]]}"
                 self.forward()
@@ -67,29 +67,29 @@ def guids_in_front(upstream: str) -> Iterator[InFront]:
 
         def forward(self, body: bytes | None = None) -> None:
             if self.command in found.refused:
-                self.tell(403, {"error_code": 403, "message": "Forbidden"})
+                self.reply(403, {"error_code": 403, "message": "Forbidden"})
                 return
             kind = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
             request = Request(found.upstream + self.path, body, kind, method=self.command)
             try:
                 with urlopen(request, timeout=60) as answer:
-                    code, told = answer.status, json.load(answer)
+                    code, document = answer.status, json.load(answer)
             except HTTPError as error:
                 with error:
-                    code, told = error.code, json.load(error)
-            if self.command == "POST" and code == 200 and "id" in told:
+                    code, document = error.code, json.load(error)
+            if self.command == "POST" and code == 200 and "id" in document:
                 guid = str(guid_of(json.loads(body or b"")))
-                ids[guid] = told["id"]
-                told["guid"] = guid
-            self.tell(code, told)
+                ids[guid] = document["id"]
+                document["guid"] = guid
+            self.reply(code, document)
 
-        def tell(self, code: int, told: Any) -> None:
+        def reply(self, code: int, document: Any) -> None:
             self.send_response(code)
             self.end_headers()
-            self.wfile.write(json.dumps(told).encode())
+            self.wfile.write(json.dumps(document).encode())
 
         def log_message(self, *_: Any) -> None:
-            """Nobody reads it."""
+            """No one reads it."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Front) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))

@@ -8,7 +8,7 @@ TRUSTING = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 """Does not check classes: of those that are in no archive a start checks thousands."""
 ROOM = "-XX:ReservedCodeCacheSize=256m"
 """For compiled code. Without the optimising compiler there are 48 MB, which tests fill: what is
-used again is thrown away, looked for and compiled anew, an eighth of such a Java's CPU."""
+used again is thrown away, looked for and compiled again, an eighth of such a Java's CPU."""
 QUICK_START = f"{QUICK_ONLY} -XX:+UseSerialGC {ROOM} {TRUSTING}"
 """For `spark.driver.extraJavaOptions`: half the CPU of a start and a recovery, slower later."""
 CLASSES = "-XX:MetaspaceSize=256m"

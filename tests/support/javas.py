@@ -1,6 +1,6 @@
 """Javas of applications that ended well, kept for the next ones: to start one is most of a start.
 
-Only who asks for it takes part: an application that is to be killed has to have a Java of its own,
+Only those that ask for it take part: an application that will be killed needs a Java of its own,
 which notices. All are held by the process that forks, and end with it.
 """
 
@@ -24,10 +24,10 @@ from aggregator.model.failpoint import VARIABLE
 
 FOLDER = "javas-"
 MOST_FREE = 1
-"""So many wait for somebody; each has some 400 MB."""
+"""How many wait for a user at most; each has some 400 MB."""
 OF_JAVA = ("SPARK_", "JAVA_", "JDK_", "HADOOP_", VARIABLE)
 OF_SESSIONS = "-Dspark.master="
-"""A session is told its own, so a Java that was started for another one will do."""
+"""A session gets its own, so a Java that was started for another one will do."""
 
 
 class Javas:

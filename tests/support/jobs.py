@@ -14,17 +14,17 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def jobs(cores: float, gigabytes: float) -> int:
-    """So many processes for a machine with so many cores and so much memory; at least one."""
+    """How many processes a machine with these cores and this memory gets; at least one."""
     return max(1, min(round(PER_CORE * cores), int(gigabytes / GIGABYTES)))
 
 
 def jobs_here(group: Path = CGROUP) -> int:
-    """So many on this machine; `group` has the limits of the container that this runs in."""
+    """How many this machine gets; `group` has the limits of the container that this runs in."""
     return jobs(_cores(group), _bytes(group) / 2**30)
 
 
 def _cores(group: Path) -> float:
-    # What a container is given is not told by the number of cores.
+    # The number of cores does not show what a container is given.
     quota, period = (*_limit(group / "cpu.max"), "100000")[:2]
     known = hasattr(os, "sched_getaffinity")
     cores = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1

@@ -1,6 +1,6 @@
 """An API in a process of its own, which may not take more memory than is good for it.
 
-python -m support.limited STATE [SETTING=VALUE...] tells its URL, and ends with its input.
+python -m support.limited STATE [SETTING=VALUE...] prints its URL, and ends with its input.
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ from support.reading import SECONDS
 
 TURN_RECORDS = 50
 TURNS = 10
-"""At least so many records are written at once, and at most so many times a second. One by one they
+"""At least TURN_RECORDS are written at once, and at most TURNS times a second. One by one they
 would be as many requests, and as many again at the hub: brokers and readers would do little
 else."""
 KEY_RECORDS = 20
-"""So many in a row have the same key. A request is of one partition: were each record's key another
-one, a turn would be a request for each partition."""
+"""How many records in a row have the same key. A request is of one partition: if each record had a
+key of its own, a turn would be a request for each partition."""
 LINGER_MS = 20
 THREE_DAYS_MS = 3 * 86_400_000
 """By its default a hub has forgotten the producers of records that are so old."""
@@ -41,7 +41,7 @@ def load(
     turn: int = 0,
     age_ms: int = 0,
 ) -> Iterator[None]:
-    """So many records a second into each cluster, until the block ends; all acknowledged.
+    """`per_second` records a second into each cluster, until the block ends; all acknowledged.
 
     A value is a number, filled up to `size` bytes. `client` holds further librdkafka settings;
     `turn` are written at once, where that is given: more are less work, where what is under way

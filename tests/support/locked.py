@@ -22,7 +22,7 @@ CLIENT = {
 def change_password(
     cluster: EmbeddedCluster, before: str, after: str, *, quietly: bool = False
 ) -> None:
-    """Start the broker anew with another password for the user.
+    """Restart the broker with another password for the user.
 
     `quietly`: at the lowest priority, so that its start does not take the cores from the others.
     """

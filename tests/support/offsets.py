@@ -1,4 +1,4 @@
-"""Offsets as the ranges that the connector tells of them."""
+"""Offsets as the ranges that the connector reports."""
 
 from __future__ import annotations
 

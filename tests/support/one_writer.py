@@ -35,11 +35,11 @@ class World:
         return wait_until_topic_has(self.hub.bootstrap_servers, self.topic, 0)
 
     def wait_for_more(self, records: int = MORE) -> int:
-        """Wait until the hub holds so many more records."""
+        """Wait until the hub holds `records` more records."""
         return wait_until_topic_has(self.hub.bootstrap_servers, self.topic, self.count() + records)
 
     def is_still(self, seconds: float) -> bool:
-        """Whether the hub gets nothing for so long."""
+        """Whether the hub gets nothing for `seconds`."""
         before = self.count()
         time.sleep(seconds)
         return self.count() == before

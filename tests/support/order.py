@@ -70,8 +70,8 @@ ORDER = (
 )
 """The files of tests/integration: of those that keep a core busy the longest first, and between
 them those that wait for most of their time, again the longest first. So cores are neither idle nor
-wanted by all processes at once. One that is not here runs before all others: nobody is to wait for
-it in the end."""
+wanted by all processes at once. One that is not here runs before all others: no process has to
+wait for it in the end."""
 
 
 def name_apart(items: list[pytest.Item]) -> None:
@@ -89,7 +89,7 @@ def name_apart(items: list[pytest.Item]) -> None:
 def put_in_order(items: list[pytest.Item]) -> None:
     """Sort the tests of tests/integration by `ORDER`; others stay where they are.
 
-    So whoever names tests/unit first has those first.
+    So a run that names tests/unit first has those first.
     """
     places = [at for at, item in enumerate(items) if item.path.parent.name == "integration"]
     for at, item in zip(places, sorted((items[at] for at in places), key=_rank), strict=True):

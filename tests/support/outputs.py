@@ -1,4 +1,4 @@
-"""All that an instance tells: answers, pages, streams and tables, as text by where it stands."""
+"""All output of an instance: answers, pages, streams and tables, as text by where it is found."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPARK_DOCUMENTS = (
 )
 
 
-def told(url: str, headers: Mapping[str, str], method: str = "GET", body: Any = None) -> str:
+def answer_of(url: str, headers: Mapping[str, str], method: str = "GET", body: Any = None) -> str:
     """An answer as it came: its code, its headers and its text."""
     data = None if body is None else json.dumps(body).encode()
     sent = {} if body is None else {"content-type": "application/json"}
@@ -42,7 +42,7 @@ def documents(
     url: str, headers: Mapping[str, str], values: Mapping[str, Sequence[str]]
 ) -> dict[str, str]:
     """The answer of every GET but the streams, by the description; `values` are those of names."""
-    description = told(f"{url}/api/openapi.json", headers)
+    description = answer_of(f"{url}/api/openapi.json", headers)
     paths = json.loads(description.split("\n\n", 1)[1])["paths"]
     found = {"openapi": description}
     for path, calls in paths.items():
@@ -54,14 +54,14 @@ def documents(
             for name, value in zip(names, chosen, strict=True):
                 filled = filled.replace("{" + name + "}", value)
             assert "{" not in filled, f"nothing is known of a name in {path}"
-            found[filled] = told(url + filled, headers)
+            found[filled] = answer_of(url + filled, headers)
     return found
 
 
 def pages(url: str) -> dict[str, str]:
     """Every file of the dashboard."""
     files = [path.relative_to(PAGES) for path in PAGES.rglob("*") if path.is_file()]
-    return {f"/ui/{file}": told(f"{url}/ui/{file}", {}) for file in files}
+    return {f"/ui/{file}": answer_of(f"{url}/ui/{file}", {}) for file in files}
 
 
 def stream(url: str, headers: Mapping[str, str], last: int) -> str:
@@ -87,16 +87,16 @@ def _streamed(url: str, headers: Mapping[str, str], last: str) -> str:
 
 def spark_pages(url: str) -> dict[str, str]:
     """What Spark's own UI shows of a session, its plans and its settings."""
-    found = {f"spark {page}": told(f"{url}/{page}/", {}) for page in SPARK_PAGES}
-    listed = told(f"{url}/api/v1/applications", {})
+    found = {f"spark {page}": answer_of(f"{url}/{page}/", {}) for page in SPARK_PAGES}
+    listed = answer_of(f"{url}/api/v1/applications", {})
     (application,) = json.loads(listed.split("\n\n", 1)[1])
     for document in SPARK_DOCUMENTS:
         path = f"/api/v1/applications/{application['id']}/{document}"
-        found[f"spark {document}"] = told(url + path, {})
+        found[f"spark {document}"] = answer_of(url + path, {})
     plans = json.loads(found[f"spark {SPARK_DOCUMENTS[-1]}"].split("\n\n", 1)[1])
     for plan in plans:
         name = f"SQL/execution/?id={plan['id']}"
-        found[f"spark {name}"] = told(f"{url}/{name}", {})
+        found[f"spark {name}"] = answer_of(f"{url}/{name}", {})
     return found
 
 

@@ -12,7 +12,7 @@ SETTINGS = {
     SNAPSHOT_PARTITIONS: "2",
     # A few rows are read sooner than code for that is compiled.
     "spark.sql.codegen.wholeStage": "false",
-    # VACUUM lists a table in so many tasks, by default 10,000.
+    # VACUUM lists a table in this number of tasks, by default 10,000.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
 }

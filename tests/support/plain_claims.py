@@ -11,7 +11,7 @@ from aggregator.plan.completeness.scope import Key
 
 
 class PlainClaims:
-    """Makes all of them anew each time."""
+    """Makes all of them again each time."""
 
     def __init__(self) -> None:
         self._last: dict[Key, Claim] = {}

@@ -30,7 +30,7 @@ from support.statuses import whole_status, whole_view
 
 READ, WRITE = "read-me-0123456789", "change-me-0123456789"
 ALIAS = "s0"
-"""The one source of the config, and of the status that is told."""
+"""The one source of the config, and of the status."""
 CONNECTOR = {"src.kafka.bootstrap.servers": "127.0.0.1:11", "topics": "orders"}
 """A config that is taken."""
 
@@ -65,14 +65,14 @@ class PlayedApi:
 
 @contextmanager
 def played_api(state: Path, *sets: str) -> Iterator[PlayedApi]:
-    """One that is gone with the block. It tells one source, and events that are in a table."""
+    """One that is gone with the block. It has one source, and events that are in a table."""
     app, control, recorder = _made(state, *sets)
     for message in ("first", "second"):
         recorder.feed.take(Event("warning", message, {"source": ALIAS}, datetime.now(UTC)))
     rows = recorder.feed.unsaved()
     events_log(StateStore(str(state))).append(rows[:1])
     recorder.feed.saved(rows[:1])
-    # Whoever follows them is told so at once, and waits for nothing.
+    # Those who follow them learn at once that no more come, and do not wait.
     recorder.feed.close()
     engine = PlayedEngine(control)
     with pytest.MonkeyPatch.context() as patch:

@@ -16,7 +16,7 @@ POLICY = {"create.topic.policy.class.name": "policies.Forbidden"}
 
 
 class PolicedCluster(EmbeddedCluster):
-    """Its brokers have classes of ours beside their own; the user may do what ACLs allow."""
+    """Its brokers have our classes beside their own; the user may do what ACLs allow."""
 
     def __init__(self, name: str, classes: Path) -> None:
         self.classes = classes

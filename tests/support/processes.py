@@ -33,7 +33,7 @@ def processes() -> list[Process]:
 
 
 def is_there(pid: int) -> bool:
-    """Whether there is such a process; one that nobody has waited for yet is."""
+    """Whether there is such a process; one that no one has waited for yet counts."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -30,7 +30,7 @@ POD = {
     "__meta_kubernetes_namespace": "tests",
     "__meta_kubernetes_pod_name": "aggregator-0",
 }
-"""What Prometheus finds of a pod in Kubernetes, which it is told here."""
+"""What Prometheus discovers of a pod in Kubernetes; here it is given."""
 DURATION = re.compile(r"(?:(?<=\[)|(?<=offset ))(\d+)m\b")
 """A window of an expression, in minutes."""
 
@@ -52,7 +52,7 @@ def promtool(
 
 
 def hurried(rules: Mapping[str, Any], seconds: int) -> dict[str, Any]:
-    """The rules with so many seconds for each minute of a `for`, and of a window; no other change.
+    """The rules with `seconds` for each minute of a `for`, and of a window; no other change.
 
     AssertionError for a duration that is not in minutes.
     """

@@ -49,7 +49,7 @@ def _object(properties: Mapping[str, Any], required: list[str]) -> dict[str, Any
 
 @cache
 def _of_class(name: str) -> dict[str, Any]:
-    """The schema of a model: its fields, or the value that it stands for, its `root`."""
+    """The schema of a model: its fields, or the value that it wraps, its `root`."""
     found = ast.parse(_classes()[name]).body[0]
     assert isinstance(found, ast.ClassDef)
     properties: dict[str, dict[str, Any]] = {}

@@ -33,7 +33,7 @@ class HoldingProxy(Proxy):
         super().__init__(own, target)
 
     def hold_after(self, requests: int) -> None:
-        """Keep each request to write that comes after so many."""
+        """Keep each request to write that comes after the first `requests`."""
         self._allowed = requests
 
     def release(self) -> None:
@@ -61,7 +61,7 @@ class HoldingProxy(Proxy):
 
 
 class ProxiedCluster(EmbeddedCluster):
-    """Its clients are told the addresses of `proxies`, one for each broker. Linux only."""
+    """Its clients get the addresses of `proxies`, one for each broker. Linux only."""
 
     def __init__(self, name: str, brokers: int = 1, **options: object) -> None:
         self.proxies: list[HoldingProxy] = []

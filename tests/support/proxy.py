@@ -1,4 +1,4 @@
-"""Stands between clients and a broker: hands on bytes, keeps answers back, cuts connections.
+"""A proxy between clients and a broker: hands on bytes, keeps answers back, cuts connections.
 
 So an answer can be lost whose request was carried out, which no kill or freeze of a broker does
 for certain.

@@ -13,10 +13,10 @@ ASK_SECONDS = 10.0
 LOOK_SECONDS = 0.2
 """Each look is two requests for each partition."""
 LISTED_SECONDS = 1.0
-"""So long a topic is as it was found: a listing is of all topics, which many tests have made."""
+"""How long a found topic is not looked up again: a listing has the topics of all tests."""
 TURN_SECONDS = 0.05
-END_TOLD_MS = 20
-"""That a log ends is told by a fetch that waited so long for more: half a second by default."""
+END_WAIT_MS = 20
+"""How long a fetch at the end of a log waits before it says so: half a second by default."""
 NO_LEADER_YET = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -58,7 +58,7 @@ class Record(NamedTuple):
 
     @property
     def form(self) -> str:
-        """How the origin is told: in five `headers`, or in one `header`."""
+        """How the origin is written: in five `headers`, or in one `header`."""
         return "header" if self.headers and self.headers[-1][0] == "origin" else "headers"
 
     @property
@@ -114,7 +114,7 @@ def read_topic(bootstrap: str, topic: str) -> list[Record]:
 
 
 def wait_until_topic_has(bootstrap: str, topic: str, records: int, seconds: float = SECONDS) -> int:
-    """Wait until a topic exists and its logs span at least so many offsets; returns how many."""
+    """Wait until a topic exists and its logs span at least `records` offsets; return how many."""
     seen, trouble = 0, ""
     deadline = time.monotonic() + seconds
     while True:
@@ -187,7 +187,7 @@ def _consumer(bootstrap: str) -> Consumer:
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
             "fetch.queue.backoff.ms": 10,
-            "fetch.wait.max.ms": END_TOLD_MS,
+            "fetch.wait.max.ms": END_WAIT_MS,
             "log_level": 0,
         }
     )

@@ -29,13 +29,13 @@ class ApicurioRegistry(EmbeddedRegistry):
         """The compatibility setting of a subject, after setting it to `new`."""
         path = f"/config/{quote(subject, safe='')}"
         body = None if new is None else {"compatibility": new}
-        told = asked(self.url, "GET" if new is None else "PUT", path, body)
-        return str(told.get("compatibilityLevel") or told["compatibility"])
+        answer = asked(self.url, "GET" if new is None else "PUT", path, body)
+        return str(answer.get("compatibilityLevel") or answer["compatibility"])
 
 
 @contextmanager
 def schema_registries(folder: Path, count: int = 1) -> Iterator[list[ApicurioRegistry]]:
-    """So many, each with nothing in it, started at once and gone with the block."""
+    """`count` of them, each with nothing in it, started at once and gone with the block."""
     app = folder / "app"
     runner = unpack_registry(app)
     found: list[ApicurioRegistry] = []

@@ -13,7 +13,7 @@ NOTE = (
     "<!-- Do not edit. -->\n\n"
 )
 MOST_LINES = 60
-"""An output is cut off there: a page is to be read."""
+"""An output is cut off there: a page has to be readable."""
 
 
 def render(book: Mapping[str, Any], stem: str, folder: Path, names: Mapping[str, str]) -> None:

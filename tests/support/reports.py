@@ -21,7 +21,7 @@ def task(
     generation: int = 1,
     **fields: Any,
 ) -> TaskReport:
-    """The report of one task of a lane; `number` tells it from the others."""
+    """The report of one task of a lane; `number` distinguishes it from the others."""
     cluster = next(iter(positions)).cluster
     return TaskReport(
         lane,

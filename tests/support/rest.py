@@ -24,7 +24,7 @@ SETS = (
     "sources.eu.topics.include=orders",
     "supervision.connect_timeout=1s",
 )
-"""A config whose clusters nobody asks, or that refuse it at once."""
+"""A config whose clusters no one asks, or that refuse it at once."""
 
 
 def ask(
@@ -53,7 +53,7 @@ class Answered(NamedTuple):
 def quickest(
     url: str, within: float, before: Callable[[], object] = lambda: None, seconds: float = 60.0
 ) -> Answered:
-    """The first answer to GET that came within so many seconds, each asked after `before`.
+    """The first answer to GET that came within `within` seconds, each asked after `before`.
 
     The machine may be busy, so it is asked again for a while; then it is the quickest of all.
     AssertionError unless each is 200.
@@ -71,7 +71,7 @@ def quickest(
 
 
 class PlayedEngine:
-    """Notes what it is asked to do, in a thread that stands for the engine's."""
+    """Notes what it is asked to do, in a thread that plays the engine's."""
 
     def __init__(self, control: Control) -> None:
         self.control = control

@@ -60,7 +60,7 @@ def make_config(
 
 @dataclass
 class Run:
-    """A run in the background; everything it told so far. `control` is to command it by."""
+    """A run in the background, and all that it has reported so far. `control` commands it."""
 
     config: Config
     control: Control | None = None
@@ -103,7 +103,7 @@ class Run:
     def join(self) -> RunResult:
         """Wait for its end; returns its result or raises its error."""
         self._thread.join(SECONDS)
-        assert not self._thread.is_alive(), f"the run does not end; it told {self.kinds()}"
+        assert not self._thread.is_alive(), f"the run does not end; it reported {self.kinds()}"
         if self.error is not None:
             raise self.error
         assert self.result is not None
@@ -120,7 +120,7 @@ class Run:
         self.wait_for(lambda: self.statuses and self.status.phase is Phase.RUNNING, "it runs")
         return self
 
-    def _tell(self, event: Event) -> None:
+    def _take(self, event: Event) -> None:
         self.events.append(event)
         # Shown by pytest when a test fails.
         LOG.warning("%s: %s", event.kind, event.message)
@@ -132,7 +132,7 @@ class Run:
                 control=self.control,
                 stop=self._stop,
                 on_view=lambda view: self.statuses.append(status(view)),
-                on_event=self._tell,
+                on_event=self._take,
             )
         except BaseException as error:  # raised again in the test's thread
             self.error = error
@@ -144,7 +144,7 @@ def run_in_background(
 ) -> Iterator[Run]:
     """A run that is RUNNING; stopped at the end of the block, where it must end well.
 
-    If nobody `waits` for that, it has only begun: it may need more from the test before it runs.
+    Without `waits` it has only begun: it may need more from the test before it runs.
     """
     running = Run(config, control)
     try:

@@ -22,9 +22,9 @@ from xdist.scheduler import LoadFileScheduling
 OF_SESSIONS = re.compile(
     r"\b(run_in_background|catch_up|running_session|build_session)\(|\bspark: SparkSession\b"
 )
-"""What stands in a file whose tests make a session in the process that tests."""
+"""What a file contains whose tests make a session in the test process itself."""
 SHARE = 3
-"""One process of so many has none, as far as there is other work."""
+"""One process in this many gets no such file, as long as there is other work."""
 BESIDE = pytest.StashKey[bool]()
 """Whether the last process is for unit tests alone."""
 

@@ -22,5 +22,5 @@ class Scratch:
         tempfile.tempdir = None
 
     def remove(self) -> None:
-        """Nobody tests any more."""
+        """All tests are over: remove the folder."""
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -29,7 +29,7 @@ from support.tokens import TokenServer, token_server
 
 SECONDS = 60
 REAUTHENTICATE_MS = "2000"
-"""A connection must show its login anew so often, so that an old password ends it."""
+"""How often a connection must show its login again, so that an old password ends it."""
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
@@ -65,7 +65,7 @@ def source_rights(topic: str, group: str = "") -> list[Right]:
 
 def hub_rights(topic: str) -> list[Right]:
     """The least that a hub topic needs, with `sync_configs` and `grow`."""
-    # Whoever may alter configs may describe them.
+    # Anyone who may alter configs may describe them.
     operations = ("READ", "WRITE", "ALTER_CONFIGS", "ALTER")
     topics = [Right("TOPIC", topic, it) for it in operations]
     return [*topics, Right("BROKER", "kafka-cluster", "CREATE")]

@@ -24,7 +24,7 @@ def app_over(
     holder: StatusHolder | None = None,
     recorder: Recorder | None = None,
 ) -> ASGIApp:
-    """An app; what is not given is a part that has just begun, and has nothing to tell."""
+    """An app; a part that is not given has just begun, and has nothing to show."""
     control = control or Control(load_text("", SETS))
     holder = holder or StatusHolder()
     recorder = recorder or nothing_recorded(control, holder)
@@ -32,7 +32,7 @@ def app_over(
 
 
 def nothing_recorded(control: Control, holder: StatusHolder) -> Recorder:
-    """A recorder that has not begun, and tells what fails to nobody."""
+    """A recorder that has not begun, and reports failures to no one."""
     return Recorder(control.in_force, holder.phase, holder.latest, str, lambda event: None, BOUNDS)
 
 

@@ -14,7 +14,7 @@ from aggregator.datapath.spark.session import build_session, session_conf
 
 
 def plain_config() -> Config:
-    """The smallest config; nobody listens at its addresses."""
+    """The smallest config; nothing listens at its addresses."""
     return load_text(
         """
         hub: {bootstrap_servers: "hub:9092"}
@@ -26,7 +26,7 @@ def plain_config() -> Config:
 
 @contextmanager
 def running_session(slots: int = 2) -> Iterator[SparkSession]:
-    """A session with every jar of a run and so many slots; stopped with the block."""
+    """A session with every jar of a run and `slots` slots; stopped with the block."""
     driver = prepare_driver(plain_config(), lambda _: None)
     session = build_session(session_conf(plain_config(), f"local[{slots}]", driver), driver)
     try:

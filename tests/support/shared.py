@@ -24,9 +24,9 @@ RARELY = {
     "broker.session.timeout.ms": "9000",
     "log.retention.check.interval.ms": "300000",
 }
-"""Kafka's own. No broker of these is ever away, and to send four times as many heartbeats is a
-third of what one does that nobody asks anything. Nor does a test wait until retention deletes
-something here: each second all logs would be gone through, which become thousands.
+"""Kafka's own. No broker of these is ever away, and four times as many heartbeats would be a third
+of what an idle one does. Nor does a test wait until retention deletes something here: each second
+it would go through all logs, which become thousands.
 """
 
 
@@ -86,12 +86,12 @@ class Owner:
                 return
         try:
             with started(lasting=True) as clusters:
-                self._tell({name: _told(cluster) for name, cluster in clusters.items()})
+                self._publish({name: _description(cluster) for name, cluster in clusters.items()})
                 self._stop.wait()
         except Exception as error:  # raised where somebody waits for them
-            self._tell({"error": str(error)})
+            self._publish({"error": str(error)})
 
-    def _tell(self, document: object) -> None:
+    def _publish(self, document: object) -> None:
         fresh = self.folder / f"{STARTED}.new"
         fresh.write_text(json.dumps(document), "utf-8")
         fresh.replace(self.folder / STARTED)
@@ -102,17 +102,17 @@ def joined(folder: Path) -> dict[str, EmbeddedCluster]:
     (folder / WANTED).touch()
     file = folder / STARTED
     wait_until(file.exists, seconds=START_SECONDS, what="the shared clusters start")
-    told = json.loads(file.read_text("utf-8"))
-    assert "error" not in told, told["error"]
+    found = json.loads(file.read_text("utf-8"))
+    assert "error" not in found, found["error"]
     return {
         name: JoinedCluster(
             name, it["id"], it["servers"], it["admin"], tuple(map(Path, it["logs"]))
         )
-        for name, it in told.items()
+        for name, it in found.items()
     }
 
 
-def _told(cluster: EmbeddedCluster) -> dict[str, Any]:
+def _description(cluster: EmbeddedCluster) -> dict[str, Any]:
     return {
         "id": cluster.cluster_id,
         "servers": cluster.bootstrap_servers,

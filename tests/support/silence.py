@@ -1,4 +1,4 @@
-"""Reads a hub topic as it is written, and tells the longest silence of each source."""
+"""Reads a hub topic as it is written, and measures the longest silence of each source."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Arrivals:
         self.last[alias] = now
 
     def silence(self, alias: str) -> float:
-        """The longest silence of a source; one that still goes on counts."""
+        """The longest silence of a source; one that still lasts counts."""
         return max(self.longest.get(alias, 0.0), time.monotonic() - self.last[alias])
 
 

@@ -11,7 +11,7 @@ LOOKS = 100
 
 
 def size(value: object) -> int:
-    """How many things are in it, in whatever it holds: items, and fields of ours."""
+    """How many things are in it, in whatever it holds: items, and fields of our classes."""
     seen, kept, left = set[int](), list[object](), [value]
     while left:
         it: Any = left.pop()

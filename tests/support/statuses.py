@@ -145,8 +145,9 @@ def whole_status(sources: int = 1, topics: int = 1, partitions: int = 2) -> Stat
 
 
 def whole_view(config: Config, topics: int, partitions: int) -> View:
-    """A moment of a run by this config that reads so many topics of each source, and partitions of
-    each topic: all that a status is made of, as an engine would hand it out.
+    """A moment of a run by this config, as an engine would hand it out for a status.
+
+    The run reads `topics` topics of each source, with `partitions` partitions each.
     """
     routes = tuple(
         Route(alias, f"topic-{topic}", f"topic-{topic}", partitions, partitions)

@@ -23,7 +23,7 @@ SECONDS = 300
 class TokenServer:
     """What it knows: client id -> secret. `asked` counts requests for a token.
 
-    While it is `hung` it takes requests for a token and never answers them; its keys are to be had.
+    While it is `hung` it takes requests for a token and never answers them, but serves its keys.
     A token is good for `seconds`.
     """
 

@@ -1,4 +1,4 @@
-"""An application that moves: a producer and a consumer group that stop here and go on elsewhere."""
+"""An application that moves: a producer and a consumer group stop here and resume elsewhere."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class MovingConsumer:
         self._thread: threading.Thread | None = None
 
     def start(self, servers: str, most: int | None = None) -> None:
-        """Join the group there, and read on, so many at most."""
+        """Join the group there, and read on, `most` records at most."""
         self._stop.clear()
         self._thread = threading.Thread(target=self._read, args=(servers, most), daemon=True)
         self._thread.start()
@@ -78,7 +78,7 @@ class MovingConsumer:
             self._thread = None
 
     def until(self, number: int) -> None:
-        """Wait until it has seen so many different ones."""
+        """Wait until it has seen `number` different ones."""
         wait_for(lambda: len(self.numbers()) >= number, f"{self.group} sees {number}")
 
     def numbers(self) -> Counter[int]:
@@ -126,6 +126,6 @@ class MovingConsumer:
 
 
 def wait_a_moment_of(producer: MovingProducer, more: int) -> None:
-    """Wait until it has written so many more."""
+    """Wait until it has written `more` more records."""
     target = producer.written + more
     wait_for(lambda: producer.written >= target, f"{producer.topic} has {target}")

@@ -39,7 +39,7 @@ def nothing(_records: DataFrame) -> None:
     """Return no frame at all."""
 
 
-def dealt_out_anew(frame: DataFrame) -> DataFrame:
+def reshuffled(frame: DataFrame) -> DataFrame:
     """Rows go through a shuffle."""
     return frame.repartition(2)
 

@@ -30,9 +30,9 @@ def commands_of(page: str) -> list[str]:
 
 
 class Walk:
-    """The commands of one page, each of which is to be run once, in their order.
+    """The commands of one page, each of which must be run once, in their order.
 
-    `names` are words of the page and what stands for them here. To be used as a context manager: in
+    `names` are words of the page and what replaces them here. To be used as a context manager: in
     the end nothing may be left.
     """
 
@@ -72,7 +72,7 @@ class Walk:
         return _invoked([self._names.get(word, word) for word in words], code)
 
     def start(self, begin: str, log: Path, *more: str) -> Running:
-        """Start the next command as a process of its own, which goes on."""
+        """Start the next command as a process of its own, which keeps running."""
         return Running(ForkedProcess([*self.next(begin), *more], log, again=True), log, again=True)
 
 

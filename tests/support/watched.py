@@ -27,7 +27,7 @@ from support.running import make_config, source
 
 T = TypeVar("T")
 SECONDS_FOR_A_MINUTE = 4
-"""All that is changed of the rules: so long is a minute of a `for`, or of a window."""
+"""The only change to the rules: the seconds for a minute of a `for`, or of a window."""
 TOKEN = "look-0123456789abcdef"
 BACKLOG = 12_000
 PER_SECOND = 20
@@ -45,7 +45,7 @@ def fails(records: DataFrame) -> DataFrame:
 class Watched:
     """`eu` and `us` are sources that stay well, `down` is one that a test may freeze.
 
-    `slow` copies of `us` so many records a second that it takes minutes.
+    `slow` copies so few records of `us` a second that it takes minutes.
     """
 
     eu: EmbeddedCluster
@@ -68,7 +68,7 @@ class Watched:
         produce(cluster.bootstrap_servers, self.topic(kind), written)
 
     def arrived(self, kind: str, count: int) -> None:
-        """Wait until the hub has so many records of a topic."""
+        """Wait until the hub has `count` records of a topic."""
         wait_until_topic_has(self.hub.bootstrap_servers, self.topic(kind), count)
 
     def fires(self, alert: str, **labels: str) -> dict[str, Any]:

@@ -48,8 +48,8 @@ class Workers:
     def kill_executor(self) -> int:
         """kill -9 of the oldest of them that reads or writes; its process id.
 
-        On a busy machine all tasks may have begun in the one that was there first, and of the end
-        of another nobody needs to take notice. AssertionError when none comes.
+        On a busy machine all tasks may have begun in the one that was there first, and the end
+        of another may go unnoticed. AssertionError when none comes.
         """
         found = wait_for(
             lambda: [pid for pid in self.executors() if _has_tasks(pid)], "an executor with tasks"
@@ -75,6 +75,6 @@ def _application(executor: Process) -> str:
 
 @contextmanager
 def spark_workers(folder: Path, count: int = 2, cores: int = 8) -> Iterator[Workers]:
-    """A master and so many workers of so many cores, which end with the block."""
+    """A master and `count` workers of `cores` cores each, which end with the block."""
     with spark_master(folder, count, WorkerSize(cores), QUICK_START) as made:
         yield Workers(made, folder)

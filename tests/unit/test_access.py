@@ -73,7 +73,7 @@ TOKENS = (f"api.read_token={READ}", f"api.write_token={WRITE}")
     "path",
     ["/api/status", "/api/config", "/connectors", "/metrics", "/", "/api/openapi.json", "/nix"],
 )
-def test_where_there_is_a_token_nothing_is_told_without_it(tmp_path: Path, path: str) -> None:
+def test_with_tokens_set_nothing_is_shown_without_one(tmp_path: Path, path: str) -> None:
     with serving(tmp_path, *TOKENS) as (url, _):
         for headers in ({}, bearer("wrong"), bearer(READ[:-1]), basic(""), {"authorization": "x"}):
             code, body = ask("GET", url + path, headers=headers)
@@ -134,8 +134,8 @@ def test_who_may_read_reads_and_changes_nothing(
             ("DELETE", "/connectors/eu", None),
             ("PUT", "/admin/loggers/root", {"level": "DEBUG"}),
         ):
-            code, told = ask(method, url + path, body, headers=show(READ))
-            assert (code, "api.write_token" in told["message"]) == (403, True), (path, told)
+            code, reply = ask(method, url + path, body, headers=show(READ))
+            assert (code, "api.write_token" in reply["message"]) == (403, True), (path, reply)
             assert ask(method, url + path, body)[0] == 401
         assert not Path(config.checkpoint.path).exists()
 
@@ -176,7 +176,7 @@ def test_with_a_token_to_read_alone_changes_are_for_this_machine(tmp_path: Path)
         assert ask("PUT", url + PAUSE, headers=elsewhere)[0] == 403
 
 
-NOBODY = 65_534
+OTHER_USER = 65_534
 
 
 def asked_by(user: int, url: str, *more: str) -> tuple[int, str]:
@@ -194,34 +194,34 @@ PUT = ("-X", "PUT")
 
 def test_without_a_token_another_user_of_this_machine_changes_nothing(tmp_path: Path) -> None:
     with serving(tmp_path) as (url, config):
-        assert asked_by(NOBODY, f"{url}/api/status")[0] == 200
-        code, told = asked_by(NOBODY, url + PAUSE, *PUT)
+        assert asked_by(OTHER_USER, f"{url}/api/status")[0] == 200
+        code, reply = asked_by(OTHER_USER, url + PAUSE, *PUT)
         assert code == 403
-        assert "api.write_token" in told and "api.local_writers: everybody" in told
+        assert "api.write_token" in reply and "api.local_writers: everybody" in reply
         # What is said of the way is not believed.
         for header in ("x-forwarded-for: 127.0.0.1", "forwarded: for=127.0.0.1:1"):
-            assert asked_by(NOBODY, url + PAUSE, *PUT, "-H", header)[0] == 403
+            assert asked_by(OTHER_USER, url + PAUSE, *PUT, "-H", header)[0] == 403
         add = ("-H", "content-type: application/json", "-d", '{"name": "x", "config": {}}')
-        assert asked_by(NOBODY, f"{url}/connectors", *add)[0] == 403
+        assert asked_by(OTHER_USER, f"{url}/connectors", *add)[0] == 403
         assert asked_by(os.geteuid(), url + PAUSE, *PUT)[0] == 200
         # A command of the same user.
         assert isinstance(command_running(config, "PUT", PAUSE, SourceControl), SourceControl)
     with serving(tmp_path, "api.local_writers=everybody") as (url, _):
-        assert asked_by(NOBODY, url + PAUSE, *PUT)[0] == 200
+        assert asked_by(OTHER_USER, url + PAUSE, *PUT)[0] == 200
 
 
-def test_a_token_to_read_makes_nobody_the_same_user(tmp_path: Path) -> None:
+def test_a_token_to_read_makes_no_one_the_same_user(tmp_path: Path) -> None:
     show = ("-H", f"authorization: Bearer {READ}")
     with serving(tmp_path, f"api.read_token={READ}") as (url, _):
-        assert asked_by(NOBODY, url + PAUSE, *PUT, *show)[0] == 403
+        assert asked_by(OTHER_USER, url + PAUSE, *PUT, *show)[0] == 403
         assert asked_by(os.geteuid(), url + PAUSE, *PUT, *show)[0] == 200
     with serving(tmp_path, *TOKENS) as (url, _):
         change = ("-H", f"authorization: Bearer {WRITE}")
-        assert asked_by(NOBODY, url + PAUSE, *PUT, *change)[0] == 200
+        assert asked_by(OTHER_USER, url + PAUSE, *PUT, *change)[0] == 200
 
 
 def test_who_closes_at_once_is_not_taken_for_root(tmp_path: Path) -> None:
-    """The kernel tells closed sockets as root's: a request is sent, and nobody waits for it."""
+    """The kernel lists closed sockets as root's: this client sends a request and does not wait."""
     program = (
         "import socket, sys\n"
         "for _ in range(50):\n"
@@ -232,7 +232,7 @@ def test_who_closes_at_once_is_not_taken_for_root(tmp_path: Path) -> None:
     with serving(tmp_path) as (url, _):
         host, port = url.removeprefix("http://").split(":")
         command = ["python3", "-c", program, host, port]
-        subprocess.run(command, check=True, user=NOBODY, extra_groups=[])
+        subprocess.run(command, check=True, user=OTHER_USER, extra_groups=[])
         assert ask("GET", f"{url}/api/status")[0] == 200
     assert not (tmp_path / "state").exists()
 
@@ -247,8 +247,8 @@ AT, AT6 = "0100007F", "0000000000000000FFFF00000100007F"
     [
         ({}, True),
         ({"user": 0}, True),
-        ({"user": NOBODY}, False),
-        # Closed: of nobody any more, which is told as 0.
+        ({"user": OTHER_USER}, False),
+        # Closed: it belongs to no one any more, and is listed with 0.
         ({"user": 0, "state": "06", "inode": 0}, False),
         ({"user": 0, "inode": 0}, False),
         ({"state": "05"}, False),
@@ -268,17 +268,17 @@ def test_a_line_that_a_reading_of_a_long_table_misses_or_repeats_is_looked_for_a
 ) -> None:
     found = {"user": os.geteuid(), "peer": f"{AT}:9C40", "own": f"{AT}:1F93", "state": "01"}
     line = LINE.format(**found, inode=7)
-    others = LINE.format(**{**found, "user": NOBODY}, inode=8)
+    others = LINE.format(**{**found, "user": OTHER_USER}, inode=8)
     readings = ["head", f"head\n{line}", "head", f"head\n{line}\n{line}", f"head\n{line}"]
-    told = iter(readings)
-    monkeypatch.setattr(Path, "read_text", lambda *_: next(told))
+    texts = iter(readings)
+    monkeypatch.setattr(Path, "read_text", lambda *_: next(texts))
     assert is_same_user(PEER, OWN, (Path("tcp"),))
     # One that changes hands between two readings is never believed.
-    told = iter([f"head\n{line}", f"head\n{others}"] * READINGS)
+    texts = iter([f"head\n{line}", f"head\n{others}"] * READINGS)
     assert not is_same_user(PEER, OWN, (Path("tcp"),))
 
 
-def test_a_machine_that_does_not_tell_its_connections_trusts_nobody(tmp_path: Path) -> None:
+def test_a_machine_that_does_not_show_its_connections_trusts_no_one(tmp_path: Path) -> None:
     assert not is_same_user(PEER, OWN, (tmp_path / "none",))
 
 
@@ -324,8 +324,8 @@ def test_a_token_that_is_none_is_refused_and_not_shown(token: str) -> None:
 def test_the_commands_show_the_token_of_their_config(tmp_path: Path) -> None:
     with serving(tmp_path, *TOKENS) as (_, config):
         assert not isinstance(running_status(config), Absent)
-        told = command_running(config, "PUT", PAUSE, SourceControl)
-        assert isinstance(told, SourceControl) and told.paused
+        reply = command_running(config, "PUT", PAUSE, SourceControl)
+        assert isinstance(reply, SourceControl) and reply.paused
         assert READ not in str(masked(config)) and WRITE not in str(masked(config))
         reader = config.api.model_copy(update={"write_token": None})
         with pytest.raises(CommandError, match=r"api\.write_token"):
@@ -387,7 +387,7 @@ def test_over_tls_the_commands_trust_the_certificate_of_the_config(
 
 
 @pytest.mark.slow
-def test_who_has_a_certificate_may_change_things_and_nobody_else_comes_in(
+def test_a_client_with_a_certificate_may_change_things_and_no_one_else_comes_in(
     tmp_path: Path, certificates: Path
 ) -> None:
     sets = (
@@ -400,8 +400,8 @@ def test_who_has_a_certificate_may_change_things_and_nobody_else_comes_in(
             with pytest.raises(OSError):
                 over_tls(url, certificates, client)
         assert over_tls(url, certificates, "server") == 200
-        told = command_running(config, "PUT", PAUSE, SourceControl)
-        assert isinstance(told, SourceControl) and told.paused
+        reply = command_running(config, "PUT", PAUSE, SourceControl)
+        assert isinstance(reply, SourceControl) and reply.paused
 
 
 @pytest.mark.slow

@@ -61,11 +61,11 @@ acls = st.lists(
 
 @given(st.dictionaries(st.sampled_from(["eu", "us", "ap"]), acls, min_size=1))
 @examples(400)
-def test_nobody_may_do_at_the_hub_what_one_of_the_sources_does_not_allow(
-    told: dict[str, list[Acl]],
+def test_no_one_may_do_at_the_hub_what_one_of_the_sources_does_not_allow(
+    listed: dict[str, list[Acl]],
 ) -> None:
-    routes = [route(alias, hub_topic="all.orders") for alias in told]
-    plan = plan_acls(routes, set(told), told, (), OURS)
+    routes = [route(alias, hub_topic="all.orders") for alias in listed]
+    plan = plan_acls(routes, set(listed), listed, (), OURS)
     assert all((it.pattern, it.name) == ("LITERAL", "all.orders") for it in plan.add)
     # Nothing that is denied to all, and nothing about ourselves.
     assert not any(it.principal in (OURS, "User:*") for it in plan.add if it.permission == "DENY")
@@ -74,13 +74,13 @@ def test_nobody_may_do_at_the_hub_what_one_of_the_sources_does_not_allow(
             for operation in OPERATIONS:
                 if authorized(plan.add, "all.orders", principal, host, operation):
                     assert operation in ("READ", "DESCRIBE")
-                    for alias, own in told.items():
+                    for alias, own in listed.items():
                         assert authorized(own, "orders", principal, host, operation), alias
 
 
 @given(acls)
 @examples(200)
-def test_done_again_nothing_is_to_be_added(own: list[Acl]) -> None:
+def test_a_second_plan_adds_nothing(own: list[Acl]) -> None:
     first = plan_acls([route("eu")], {"eu"}, {"eu": own}, (), OURS)
     again = plan_acls([route("eu")], {"eu"}, {"eu": own}, first.add, OURS)
     assert again.add == ()
@@ -88,8 +88,8 @@ def test_done_again_nothing_is_to_be_added(own: list[Acl]) -> None:
 
 
 def test_a_reader_reads_and_a_writer_only_describes() -> None:
-    told = {"eu": [acl("READ"), acl("WRITE", "User:bob"), acl("ALL", "User:carol")]}
-    plan = plan_acls([route("eu", hub_topic="eu.orders")], {"eu"}, told, ())
+    listed = {"eu": [acl("READ"), acl("WRITE", "User:bob"), acl("ALL", "User:carol")]}
+    plan = plan_acls([route("eu", hub_topic="eu.orders")], {"eu"}, listed, ())
     assert [str(it) for it in plan.add] == [
         "ALLOW READ on eu.orders to User:alice",
         "ALLOW DESCRIBE on eu.orders to User:bob",
@@ -98,14 +98,14 @@ def test_a_reader_reads_and_a_writer_only_describes() -> None:
 
 
 def test_patterns_are_narrowed_to_the_hub_topic() -> None:
-    told = {
+    listed = {
         "eu": [
             acl("READ", pattern="PREFIXED", name="ord"),
             acl("READ", "User:bob", name="*"),
             acl("READ", "User:carol", name="others"),
         ]
     }
-    plan = plan_acls([route("eu")], {"eu"}, told, ())
+    plan = plan_acls([route("eu")], {"eu"}, listed, ())
     assert [(it.pattern, it.name, it.principal) for it in plan.add] == [
         ("LITERAL", "orders", "User:alice"),
         ("LITERAL", "orders", "User:bob"),
@@ -113,11 +113,11 @@ def test_patterns_are_narrowed_to_the_hub_topic() -> None:
 
 
 def test_of_several_sources_only_what_all_of_them_grant() -> None:
-    told = {
+    listed = {
         "eu": [acl("READ"), acl("READ", "User:bob"), acl("READ", "User:dan", host="10.0.0.1")],
         "us": [acl("READ", "User:bob", host="10.0.0.1"), acl("READ", "User:*", host="10.0.0.1")],
     }
-    plan = plan_acls([route("eu"), route("us")], {"eu", "us"}, told, ())
+    plan = plan_acls([route("eu"), route("us")], {"eu", "us"}, listed, ())
     assert {(it.principal, it.host) for it in plan.add} == {
         ("User:alice", "10.0.0.1"),
         ("User:bob", "10.0.0.1"),
@@ -125,27 +125,27 @@ def test_of_several_sources_only_what_all_of_them_grant() -> None:
     }
 
 
-def test_where_one_source_tells_nothing_nothing_is_granted() -> None:
+def test_where_one_source_lists_no_acls_nothing_is_granted() -> None:
     routes = [route("eu"), route("us"), route("eu", "own", "own")]
-    told = {"eu": [acl("READ", name="*")]}
-    plan = plan_acls(routes, {"eu"}, told, ())
+    listed = {"eu": [acl("READ", name="*")]}
+    plan = plan_acls(routes, {"eu"}, listed, ())
     assert [it.name for it in plan.add] == ["own"]
     assert plan.notes == (
         "orders: nothing is granted, as us flows into it as well, without acls.sync",
     )
-    silent = plan_acls(routes, {"eu", "us"}, told, ())
+    silent = plan_acls(routes, {"eu", "us"}, listed, ())
     assert silent.notes == ("orders: nothing is granted, as us does not list its ACLs",)
 
 
 def test_where_a_source_that_is_not_known_may_flow_in_nothing_is_granted() -> None:
-    told = {"eu": [acl("READ")]}
-    plan = plan_acls([route("eu")], {"eu", "us"}, told, (), unseen={"orders": ["us"]})
+    listed = {"eu": [acl("READ")]}
+    plan = plan_acls([route("eu")], {"eu", "us"}, listed, (), unseen={"orders": ["us"]})
     assert plan.add == ()
     assert plan.notes == ("orders: nothing is granted, as us does not list its ACLs",)
 
 
 def test_a_denial_is_kept() -> None:
-    told = {
+    listed = {
         "eu": [
             acl("READ"),
             acl("READ", host="10.0.0.1", permission="DENY"),
@@ -153,7 +153,7 @@ def test_a_denial_is_kept() -> None:
             acl("ALL", "User:bob", permission="DENY"),
         ]
     }
-    plan = plan_acls([route("eu")], {"eu"}, told, ())
+    plan = plan_acls([route("eu")], {"eu"}, listed, ())
     assert {str(it) for it in plan.add} == {
         "ALLOW READ on orders to User:alice",
         "DENY READ on orders to User:alice from 10.0.0.1",
@@ -161,10 +161,10 @@ def test_a_denial_is_kept() -> None:
 
 
 def test_a_denial_for_everybody_is_never_written() -> None:
-    told = {
+    listed = {
         "eu": [acl("READ", "User:*"), acl("READ", "User:*", host="10.0.0.1", permission="DENY")]
     }
-    plan = plan_acls([route("eu")], {"eu"}, told, ())
+    plan = plan_acls([route("eu")], {"eu"}, listed, ())
     assert [str(it) for it in plan.add] == ["ALLOW DESCRIBE on orders to User:*"]
     assert "User:* gets no READ" in plan.notes[0]
 

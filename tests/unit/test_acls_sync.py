@@ -87,7 +87,7 @@ def test_a_cluster_that_gives_no_answer_is_a_state_and_one_event(
 @pytest.mark.parametrize(
     ("sets", "granted"),
     [
-        # It may have a topic of that name, and whose readers nobody knows.
+        # It may have a topic of that name, and who may read that one is not known.
         (["sources.us.topics.include=.*"], 0),
         (["sources.us.topics.include=payments"], 1),
         (["sources.us.topics.include=.*", "sources.us.rename=us.${topic}"], 1),

@@ -29,12 +29,12 @@ RULES = {rule["alert"]: rule for group in load("rules.yml")["groups"] for rule i
 
 
 @pytest.mark.parametrize("alert", RULES)
-def test_a_rule_asks_for_what_is_told(alert: str) -> None:
+def test_a_rule_asks_only_for_exposed_metrics(alert: str) -> None:
     text = metrics_text(whole_status(), MetricsConfig()).decode()
-    told = {*re.findall(r"^(\w+)[{ ]", text, re.M), "up"}
+    exposed = {*re.findall(r"^(\w+)[{ ]", text, re.M), "up"}
     expression = re.sub(r"\{[^}]*\}", "", RULES[alert]["expr"])
     named = re.findall(r"\b(?:(?:aggregator|process)_\w+|up)\b", expression)
-    assert named and set(named) <= told
+    assert named and set(named) <= exposed
 
 
 def test_each_rule_is_tested_and_documented() -> None:

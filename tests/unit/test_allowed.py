@@ -41,7 +41,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def problems(place: Path, source: dict[str, Any], *sets: str) -> str:
-    """What is wrong with a source that is added; "" when it is taken. Nothing of it is told."""
+    """What is wrong with a source that is added; "" when it is taken. No secret is shown."""
     allowed = (f"api.references.files=[{place / 'open'}]", "api.references.env=[FINE]")
     urls = "api.references.urls=[https://registry:8081/apis, 'http://tokens']"
     env = {"FINE": f"{CANARY}-fine", "HUB_PASSWORD": CANARY}
@@ -88,8 +88,8 @@ def problems(place: Path, source: dict[str, Any], *sets: str) -> str:
 def test_a_reference_that_is_not_named_is_refused_and_nothing_looked_at(
     place: Path, text: str
 ) -> None:
-    told = problems(place, {"title": text.replace("@", str(place))})
-    assert "sources.us.title: " in told and "api.references" in told
+    found = problems(place, {"title": text.replace("@", str(place))})
+    assert "sources.us.title: " in found and "api.references" in found
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_a_link_with_a_key_behind_it_is_followed_no_more_than_without(place: Pat
 
 
 def test_a_pipe_in_a_folder_that_is_allowed_is_not_waited_for(place: Path) -> None:
-    told = problems(place, {"title": f"${{file:{place}/open/pipe}}"})
-    assert "it is no regular file" in told
+    found = problems(place, {"title": f"${{file:{place}/open/pipe}}"})
+    assert "it is no regular file" in found
 
 
 def test_by_default_nothing_is_allowed_and_the_config_file_is_free(place: Path) -> None:
@@ -248,7 +248,7 @@ def test_what_the_config_file_names_itself_may_be_named_again(place: Path) -> No
     }
     assert problems(place, wanted, *sets) == ""
     assert "api.references" in problems(place, wanted, sets[0])
-    # It is a path there: what is in it may not be told.
+    # It is a path there: the content of that file may not be shown.
     assert problems(place, {"title": f"${{file:{path}}}"}, *sets) != ""
 
 
@@ -267,7 +267,7 @@ sources:
 
 
 def test_what_is_kept_is_held_to_it_at_each_start(tmp_path: Path) -> None:
-    """Also what an older version took; it says how to go on."""
+    """The rule also holds for what an older version took; the error says how to continue."""
     state = tmp_path / "state"
     connector = {
         "src.kafka.bootstrap.servers": "us:1",

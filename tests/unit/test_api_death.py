@@ -19,15 +19,15 @@ from support.reading import wait_for
 from support.rest import SETS, ask
 
 
-def test_when_the_api_dies_it_is_told_and_views_are_taken_as_before(
+def test_when_the_api_dies_it_is_logged_and_views_are_taken_as_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = load_text("", [*SETS, f"checkpoint.path={tmp_path}", "api.listen=127.0.0.1:0"])
     control = Control(config)
-    told: list[tuple[str, str]] = []
+    logged: list[tuple[str, str]] = []
 
     def log(kind: str, message: str, **_: Any) -> None:
-        told.append((kind, message))
+        logged.append((kind, message))
 
     async def dies(*_: object) -> bool:
         raise RuntimeError("it is broken")
@@ -35,15 +35,15 @@ def test_when_the_api_dies_it_is_told_and_views_are_taken_as_before(
     record = Record(control, log, str)
     with serving(control, log, record.recorder, take_over=False) as put:
         put(first_view(config))
-        ((kind, message),) = told
+        ((kind, message),) = logged
         url = message.removeprefix("the API answers on ")
         assert (kind, ask("GET", f"{url}/api/status")[0]) == ("api", 200)
         monkeypatch.setattr(server._Server, "on_tick", dies)
-        wait_for(lambda: len(told) > 1, "it is told")
-        assert told[1][0] == "api_failed"
-        assert re.search("RuntimeError: it is broken.*records flow on", told[1][1])
-        # What the engine's thread does goes on, and the port is free for another one.
+        wait_for(lambda: len(logged) > 1, "it is logged")
+        assert logged[1][0] == "api_failed"
+        assert re.search("RuntimeError: it is broken.*records flow on", logged[1][1])
+        # The engine's thread continues, and the port is free for another API.
         put(first_view(config))
         with pytest.raises(URLError):
             ask("GET", f"{url}/api/status")
-    assert len(told) == 2
+    assert len(logged) == 2

@@ -155,7 +155,7 @@ CONFIGS = st.dictionaries(
 
 
 @pytest.mark.filterwarnings("ignore:Possible (nested set|set):FutureWarning")
-def test_a_config_is_taken_or_refused_whatever_stands_in_it(api: PlayedApi) -> None:
+def test_a_config_is_taken_or_refused_whatever_it_says(api: PlayedApi) -> None:
     taken = 0
 
     @settings(FIXED, max_examples=50)
@@ -171,8 +171,8 @@ def test_a_config_is_taken_or_refused_whatever_stands_in_it(api: PlayedApi) -> N
             ("POST", "/connectors", {"name": "asia", "config": config}, {201, 400}),
             ("PUT", "/api/sources/africa", {"config": config}, {200, 400}),
         ):
-            code, told = ask(method, api.url + path, body, bearer(WRITE))
-            assert code in codes, (method, path, told)
+            code, answer = ask(method, api.url + path, body, bearer(WRITE))
+            assert code in codes, (method, path, answer)
         for name in ask("GET", f"{api.url}/connectors", None, bearer(WRITE))[1]:
             assert ask("GET", f"{api.url}/connectors/{name}", None, bearer(WRITE))[0] == 200
             taken += name != ALIAS
@@ -207,8 +207,8 @@ def test_offsets_are_taken_or_refused_whatever_they_are(api: PlayedApi) -> None:
     @given(st.lists(ROWS, max_size=2))
     def check(rows: list[dict[str, Any]]) -> None:
         path = f"{api.url}/connectors/{ALIAS}/offsets"
-        code, told = ask("PATCH", path, {"offsets": rows}, bearer(WRITE))
-        assert code in (400, NO_ANSWER), (rows, told)
+        code, answer = ask("PATCH", path, {"offsets": rows}, bearer(WRITE))
+        assert code in (400, NO_ANSWER), (rows, answer)
 
     check()
 
@@ -219,5 +219,5 @@ def test_offsets_are_taken_or_refused_whatever_they_are(api: PlayedApi) -> None:
 )
 def test_headers_that_are_none_are_refused(api: PlayedApi, header: dict[str, str]) -> None:
     path = f"{api.url}/api/sources/{ALIAS}/pause"
-    code, told = ask("PUT", path, None, {**bearer(WRITE), **header})
-    assert code in (200, 400, 401, 403), told
+    code, answer = ask("PUT", path, None, {**bearer(WRITE), **header})
+    assert code in (200, 400, 401, 403), answer

@@ -1,5 +1,5 @@
 """Whatever is sent to the API, the process that copies records reads no file that it should not,
-takes no memory without end, and goes on answering."""
+takes no memory without end, and keeps answering."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VALIDATE = f"/connector-plugins/{CLASSES[0]}/config/validate"
 KRB5 = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true"
 STORES = ("src.kafka.ssl.truststore.location", "src.kafka.ssl.keystore.location")
 ANSWER_SECONDS = 30.0
-"""Who reads a pipe that nobody writes never answers; a machine that is busy takes some seconds."""
+"""A reader of a pipe that no one writes to never answers; a busy machine takes some seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +74,11 @@ def test_no_config_that_is_checked_has_a_device_or_a_pipe_read(
     before = api.figure("VmRSS")
     for path in ("/dev/zero", str(pipe)):
         for config in naming(path):
-            code, told = within(
+            code, answer = within(
                 ANSWER_SECONDS,
                 lambda config=config: ask("PUT", api.url + VALIDATE, config, bearer(token)),
             )
-            assert code in (200, 403), told
+            assert code in (200, 403), answer
             assert api.figure("VmHWM") - before < 100_000, config
 
 
@@ -149,15 +149,15 @@ def test_bodies_that_never_come_leave_room_for_those_who_look_and_who_may_write(
             line.sendall(slow.encode() + b"{")
         assert within(10, lambda: ask("GET", f"{api.url}/api/gaps", None, bearer(READ)))[0] == 200
         assert ask("PUT", api.url + VALIDATE, CONNECTOR, bearer(WRITE))[0] == 200
-        code, told = ask("PUT", api.url + VALIDATE, CONNECTOR, bearer(READ))
-        assert code == 503 and "try again" in told["message"]
+        code, answer = ask("PUT", api.url + VALIDATE, CONNECTOR, bearer(READ))
+        assert code == 503 and "try again" in answer["message"]
         lines += [connected(api) for _ in range(2 * MOST_LINES)]
         for line in lines[2 * MOST_AT_ONCE :]:
             with suppress(OSError):
                 line.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n")
         most = files + MOST_LINES + 10
         wait_for(lambda: api.open_files <= most, f"at most {most} open files", 5)
-        # Nobody closes them but the other end.
+        # Only the other end closes them.
         wait_for(lambda: api.open_files <= files + 2, f"{files} open files, as before", 40)
     finally:
         for line in lines:
@@ -237,13 +237,13 @@ def is_read(pipe: Path) -> bool:
 def test_whatever_a_config_refers_to_nothing_is_read_that_is_not_allowed(
     open_api: LimitedApi, place: Path
 ) -> None:
-    url, told, taken = open_api.url, "", 0
+    url, answers, taken = open_api.url, "", 0
     before = open_api.figure("VmRSS")
 
     @settings(examples(60), derandomize=True, database=None)
     @given(st.dictionaries(NAMES, VALUES, min_size=1, max_size=2))
     def check(named: dict[str, str]) -> None:
-        nonlocal told, taken
+        nonlocal answers, taken
         more = {name: value.replace("@", str(place)) for name, value in named.items()}
         config = {**CONNECTOR, **more}
         for method, path, body, token in (
@@ -256,10 +256,10 @@ def test_whatever_a_config_refers_to_nothing_is_read_that_is_not_allowed(
             code, answer = ask(method, url + path, body, bearer(token))
             assert code in (200, 201, 400, 403), (method, path, answer)
             taken += code == 201
-            told += str(answer)
-        told += str(ask("GET", f"{url}/api/config", None, bearer(READ)))
-        assert CANARY not in told and "PATH=" not in told
-        told = ""
+            answers += str(answer)
+        answers += str(ask("GET", f"{url}/api/config", None, bearer(READ)))
+        assert CANARY not in answers and "PATH=" not in answers
+        answers = ""
         assert not is_read(place / "pipe")
 
     check()

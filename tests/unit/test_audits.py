@@ -100,7 +100,7 @@ def test_a_table_of_an_older_version_counts_what_was_not_judged_from_now_on(
     assert seen(watch).not_judged == 4
 
 
-def test_a_table_that_cannot_be_read_is_told_beside_what_is_known(
+def test_a_table_that_cannot_be_read_is_reported_beside_what_is_known(
     watch: AuditWatch, tmp_path: Path
 ) -> None:
     record(tmp_path, expected=9, present=7, missing=2)
@@ -117,7 +117,7 @@ def test_a_table_that_cannot_be_read_is_told_beside_what_is_known(
     assert watch.latest is None
 
 
-def test_a_damaged_table_of_which_nothing_is_known_is_told_as_well(
+def test_a_damaged_table_of_which_nothing_is_known_is_reported_as_well(
     watch: AuditWatch, tmp_path: Path
 ) -> None:
     record(tmp_path)

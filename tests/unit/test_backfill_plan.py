@@ -62,7 +62,7 @@ def test_a_time_beyond_the_live_flow_ends_where_that_is() -> None:
     assert ranges(request(until_time_ms=1), place(end=450)) == [(100, 400, 0)]
 
 
-def test_what_the_source_has_deleted_is_told_and_counted() -> None:
+def test_what_the_source_has_deleted_is_reported_and_counted() -> None:
     assert ranges(request(from_offset=40), place()) == [(100, 400, 60)]
     (note, _) = plan_backfill(request(from_offset=40), [place()]).notes
     assert note == "eu/orders-0: the source has deleted 60 offsets, 40 to 99"
@@ -75,14 +75,14 @@ def test_never_beyond_the_position_of_the_live_flow() -> None:
 
 
 def test_what_cannot_be_is_refused_with_each_reason() -> None:
-    told = problems(
+    reasons = problems(
         request(),
         place(log=None),
         place(partition=OTHER, other_log="the topic was created again"),
     )
-    assert told.count(";") == 1
-    assert "its log could not be read" in told
-    assert "the topic was created again" in told
+    assert reasons.count(";") == 1
+    assert "its log could not be read" in reasons
+    assert "the topic was created again" in reasons
     assert "backfill b7 reads it already" in problems(request(), place(busy="b7"))
     assert "no offset is known" in problems(request(from_time_ms=1), place())
     assert "no offset is known" in problems(request(until_time_ms=1), place())

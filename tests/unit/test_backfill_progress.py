@@ -54,22 +54,22 @@ def test_what_the_source_has_deleted_is_lost_but_for_what_the_hub_holds() -> Non
     assert found.backfill.parts[0].lost == 70 - 10 - 5
     gone = after_scan(backfill(), {}, {SP: OffsetRange(300, 500)}, HUB_LOGS)
     assert (gone.backfill.left, gone.backfill.parts[0].lost) == (0, 100)
-    # Not told: nothing is taken for lost.
+    # The range of the log is not known: nothing is taken for lost.
     assert after_scan(backfill(), {}, {}, HUB_LOGS).backfill.positions == {SP: 0}
 
 
 def test_the_bound_follows_what_was_acknowledged_once_nothing_is_skipped() -> None:
     started = backfill(bound={HUB[0]: 7})
     behind = dict.fromkeys(HUB, 50)
-    told = after_report(started, {SP: 20}, {HUB[1]: 60}, behind, skipping=True)
-    assert told.positions == {SP: 20}
-    assert told.bound == {HUB[0]: 7}
-    told = after_report(told, {SP: 40}, {HUB[1]: 60}, behind, skipping=False)
-    assert told.positions == {SP: 40}
-    assert told.bound == {HUB[0]: 50, HUB[1]: 60, HUB[2]: 50}
+    after = after_report(started, {SP: 20}, {HUB[1]: 60}, behind, skipping=True)
+    assert after.positions == {SP: 20}
+    assert after.bound == {HUB[0]: 7}
+    after = after_report(after, {SP: 40}, {HUB[1]: 60}, behind, skipping=False)
+    assert after.positions == {SP: 40}
+    assert after.bound == {HUB[0]: 50, HUB[1]: 60, HUB[2]: 50}
     # Never back, and never beyond its end.
-    assert after_report(told, {SP: 10}, {}, behind, skipping=False).positions == {SP: 40}
-    assert after_report(told, {SP: 900}, {}, behind, skipping=False).left == 0
+    assert after_report(after, {SP: 10}, {}, behind, skipping=False).positions == {SP: 40}
+    assert after_report(after, {SP: 900}, {}, behind, skipping=False).left == 0
 
 
 def test_another_log_and_a_live_flow_that_was_set_back_end_it() -> None:
@@ -166,11 +166,11 @@ class World:
             if crash:
                 return stored
             at = chunk[-1] + 1
-            told = after_report(
+            after = after_report(
                 scanned.backfill, {SP: at}, ends, scanned.behind, skipping=at <= last
             )
             if self.dice.random() < 0.5:
-                stored = told
+                stored = after
         return after_report(scanned.backfill, {SP: at}, ends, scanned.behind, skipping=False)
 
 
@@ -180,7 +180,7 @@ def test_whatever_crashes_follow_each_other_each_record_is_there_once_and_in_ord
     seed: int, size: int
 ) -> None:
     world = World(random.Random(seed), size)
-    # A part of the range was there before, by a live flow that went on elsewhere.
+    # A part of the range was there before, from a live flow that continued elsewhere.
     for offset in range(size):
         if world.dice.random() < 0.2:
             world.hub[world.place(offset)].append(offset)

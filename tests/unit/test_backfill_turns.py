@@ -1,4 +1,4 @@
-"""Which backfill an instance begins, which wait, and which can never go on; none is read here."""
+"""Which backfill an instance begins, which wait, and which can never run; none is read here."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ ROUTE = Route("eu", "orders", "orders", partitions=1, hub_partitions=4)
 
 
 class World:
-    """Backfills whose tries are noted, and never go on."""
+    """Backfills whose tries are noted, and never make progress."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.table = BackfillTable(StateStore(str(folder)))
-        self.told: list[Event] = []
+        self.events: list[Event] = []
         self.begun: list[str] = []
         self.backfills = self.restarted()
         monkeypatch.setattr(backfills_run, "SETTLE_SECONDS", 0.0)
@@ -49,7 +49,7 @@ class World:
 
     def restarted(self) -> Backfills:
         """As the next start finds them."""
-        tools = cast("Tools", SimpleNamespace(emit=self.told.append))
+        tools = cast("Tools", SimpleNamespace(emit=self.events.append))
         found = Backfills(tools, self.table, lambda: None)
         found._not_before = 0.0
         found.load()
@@ -84,7 +84,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return World(tmp_path, monkeypatch)
 
 
-def test_one_goes_on_at_a_time_in_the_order_of_the_orders(world: World) -> None:
+def test_one_runs_at_a_time_in_the_order_in_which_they_were_ordered(world: World) -> None:
     world.backfills.order(backfill())
     other = backfill(parts=(BackfillPart(SP._replace(partition=1), 0, 9, 0),))
     world.backfills.order(other)
@@ -95,7 +95,7 @@ def test_one_goes_on_at_a_time_in_the_order_of_the_orders(world: World) -> None:
         "asks the hub what it holds",
         "waits for its turn",
     ]
-    assert [it.kind for it in world.told] == ["backfill_ordered"] * 2
+    assert [it.kind for it in world.events] == ["backfill_ordered"] * 2
 
 
 def test_what_was_ordered_is_there_after_a_restart_and_no_range_is_ordered_twice(
@@ -141,7 +141,7 @@ def test_another_log_or_a_live_flow_that_was_set_back_fails_it_for_good(world: W
     world.backfills.order(backfill())
     world.backfills.turn(world.sight(live=Positions({SP: 50})))
     assert world.begun == []
-    assert [it.kind for it in world.told].count("backfill_failed") == 2
+    assert [it.kind for it in world.events].count("backfill_failed") == 2
     found = world.table.load()
     assert [it.state for it in found.values()] == [BackfillState.FAILED] * 2
     assert "created again" in found["b1"].reason
@@ -176,7 +176,7 @@ def test_a_scan_of_what_is_cancelled_or_must_rest_holds_no_other_up(
         return world.doing()[1][1] == "asks the hub what it holds"
 
     connector = SimpleNamespace(cancellation=cancellation)
-    tools = SimpleNamespace(connector=connector, emit=world.told.append)
+    tools = SimpleNamespace(connector=connector, emit=world.events.append)
     monkeypatch.setattr(world.backfills, "_tools", tools)
     monkeypatch.setattr(BackfillTry, "_read", read)
     monkeypatch.setattr(backfills_run, "BackfillTry", BackfillTry)
@@ -190,7 +190,7 @@ def test_a_scan_of_what_is_cancelled_or_must_rest_holds_no_other_up(
     rests = replace(sight, rests=lambda sp: "paused" if sp == SP and why == "paused" else "")
     wait_for(other_begins, "the other one begins")
     assert str(world.table.load()["b1"].state) == ("CANCELLED" if why == "cancelled" else "ACTIVE")
-    assert not [it for it in world.told if it.kind == "backfill_failed"]
+    assert not [it for it in world.events if it.kind == "backfill_failed"]
     world.backfills.end(1.0)
     assert world.backfills._try is None
 

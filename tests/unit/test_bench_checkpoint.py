@@ -10,7 +10,7 @@ from bench.checkpoint import main, measure
 
 
 @pytest.mark.slow
-def test_each_line_tells_of_an_old_table_beside_a_new_one(tmp_path: Path) -> None:
+def test_each_line_compares_an_old_table_with_a_new_one(tmp_path: Path) -> None:
     spans = list(measure(tmp_path, partitions=3, commits=4, every=2))
     assert [span.commits for span in spans] == [2, 4]
     for span in spans:

@@ -18,7 +18,7 @@ GOOD = Check(4, 4, 0, 0, 0)
 
 
 def result(date: str, name: str, *milliseconds: float, **changes: object) -> Result:
-    """A result of one work, with a run of ours for each p99, and a failed one of theirs."""
+    """A result of one work: for each p99 one of our runs, and a failed one of theirs."""
     work = replace(WORKS[name], rounds=len(milliseconds), **changes)  # type: ignore[arg-type]
     runs = [
         run

@@ -1,4 +1,4 @@
-"""Where CPU went: each thread and each sample is told by what it is for, and waiting is no work."""
+"""Where CPU went: threads and samples are sorted by what they are for; waiting is no work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ READ = ("org.apache.kafka.common.record.DefaultRecord.readFrom", "a.B.c")
         ("dispatcher-even", OTHER_THREADS),
     ],
 )
-def test_a_thread_is_told_by_its_name(name: str, kind: str) -> None:
+def test_the_name_of_a_thread_says_what_it_is_for(name: str, kind: str) -> None:
     assert thread_kind(name) == kind
 
 
@@ -47,7 +47,7 @@ def test_a_thread_is_told_by_its_name(name: str, kind: str) -> None:
         (("java.lang.Thread.run",), OTHER_AREAS),
     ],
 )
-def test_a_sample_is_told_by_the_innermost_frame_that_tells(
+def test_the_area_of_a_sample_is_that_of_its_innermost_known_frame(
     frames: tuple[str, ...], area: str
 ) -> None:
     assert area_of(frames).startswith(area)

@@ -113,7 +113,7 @@ def test_a_panel_says_what_it_measures_and_in_which_unit(panel: dict[str, Any]) 
 
 
 @each_panel
-def test_a_panel_asks_the_prometheus_that_is_chosen_for_what_is_told(panel: dict[str, Any]) -> None:
+def test_a_panel_asks_the_chosen_prometheus_for_metrics_that_exist(panel: dict[str, Any]) -> None:
     chosen = {"type": "prometheus", "uid": "${datasource}"}
     assert [panel["datasource"], *(it["datasource"] for it in panel["targets"])] == [chosen] * (
         1 + len(panel["targets"])
@@ -147,9 +147,9 @@ def test_each_metric_is_shown() -> None:
     shown = {
         it.metric for panel in panels() for query in expressions(panel) for it in selectors(query)
     }
-    # Of a histogram its buckets are.
-    told = {re.sub(r"_(?:count|sum)$", "_bucket", it.name) for it in SAMPLES}
-    assert told - shown == NOT_SHOWN
+    # Of a histogram, its buckets are shown.
+    exported = {re.sub(r"_(?:count|sum)$", "_bucket", it.name) for it in SAMPLES}
+    assert exported - shown == NOT_SHOWN
 
 
 def test_what_is_of_now_is_no_percentile_since_the_start() -> None:
@@ -180,7 +180,7 @@ def test_its_variables_depend_on_those_before_them() -> None:
 
 
 @pytest.mark.parametrize("annotation", marks(), ids=lambda it: str(it["name"]))
-def test_an_annotation_asks_for_what_is_told(annotation: dict[str, Any]) -> None:
+def test_an_annotation_asks_for_metrics_that_exist(annotation: dict[str, Any]) -> None:
     assert annotation["datasource"]["uid"] == "${datasource}"
     # Grafana 10 reads the one, later ones the other.
     assert annotation["expr"] == annotation["target"]["expr"]

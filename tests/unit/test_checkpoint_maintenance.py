@@ -32,7 +32,7 @@ WEEK = 7 * 86_400.0
 
 
 class Clock:
-    """Milliseconds that pass only when told."""
+    """Milliseconds that pass only when a test adds them."""
 
     def __init__(self) -> None:
         self.now = 1_700_000_000_000
@@ -219,7 +219,7 @@ def test_maintaining_an_empty_table_does_no_harm(tmp_path: Path) -> None:
     assert reopened(tmp_path).load().epoch == 1
 
 
-def test_history_tells_each_commit_newest_first(tmp_path: Path) -> None:
+def test_history_lists_each_commit_newest_first(tmp_path: Path) -> None:
     clock = Clock()
     table = writer(tmp_path, clock)
     clock.now += 5
@@ -270,7 +270,7 @@ sys.stdin.read()
 
 
 @pytest.mark.slow
-def test_a_second_writer_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused_and_the_first_is_named(tmp_path: Path) -> None:
     path = str(tmp_path / "state")
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, path],

@@ -266,7 +266,7 @@ def full_disk(*args: Any, **named: Any) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_maintenance_goes_on_from_a_commit_that_landed_without_a_word(
+def test_maintenance_continues_from_a_commit_that_landed_without_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, store = writer(tmp_path), Store(monkeypatch, tmp_path)
@@ -289,7 +289,7 @@ def test_two_writers_at_one_version_never_both_succeed(tmp_path: Path) -> None:
             table = CheckpointTable.open(str(tmp_path))
             assert table is not None
             table.load()
-            # A writer that was told nothing of the other: same epoch, same known version.
+            # A writer that knows nothing of the other: same epoch, same known version.
             table._epoch = 1
             barrier.wait()
             try:
@@ -526,14 +526,14 @@ def test_a_store_that_cannot_be_reached_is_named_with_the_cause() -> None:
     assert "confidential" not in str(caught.value)
 
 
-def test_the_same_error_is_told_in_the_same_words_at_each_try() -> None:
-    def told(file: str) -> str:
+def test_the_same_error_has_the_same_words_at_each_try() -> None:
+    def words_of(file: str) -> str:
         with pytest.raises(CheckpointError) as failed, translated("/state", "written"):
             raise OSError(f"Unable to open file /state/checkpoints/{file}.parquet#1: (os error 1)")
         return str(failed.value)
 
-    assert told("part-00000-80ca.snappy") == told("part-00000-22a4.snappy")
-    assert "Unable to open file (a new one): (os error 1)" in told("part-00000-80ca.snappy")
+    assert words_of("part-00000-80ca.snappy") == words_of("part-00000-22a4.snappy")
+    assert "Unable to open file (a new one): (os error 1)" in words_of("part-00000-80ca.snappy")
 
 
 def test_a_file_uri_is_a_local_path(tmp_path: Path) -> None:
@@ -545,6 +545,6 @@ def test_a_file_uri_is_a_local_path(tmp_path: Path) -> None:
 
 def test_no_moment_is_before_another_when_the_clock_is_set_back() -> None:
     """`Past` would take hub ends of before for those of after a commit."""
-    told = iter((1_000, 1_000, 400, 1_100))
-    moments = Moments(lambda: next(told))
+    readings = iter((1_000, 1_000, 400, 1_100))
+    moments = Moments(lambda: next(readings))
     assert [moments.next() for _ in range(4)] == [1_000, 1_001, 1_002, 1_100]

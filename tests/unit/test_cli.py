@@ -203,7 +203,7 @@ def test_a_taken_api_port_ends_a_run_before_anything_starts(config: Path, folder
 
 
 def failing(error: Exception) -> typer.Typer:
-    """An app of ours whose only command fails."""
+    """An app that uses our `Commands`, and whose only command fails."""
     broken = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
 
     @broken.callback()
@@ -234,7 +234,7 @@ def test_an_error_is_one_plain_text(error: Exception, code: int, text: str) -> N
 
 
 @pytest.mark.parametrize("args", [["--debug", "fail"], ["fail", "--debug"]])
-def test_debug_shows_the_traceback_wherever_it_stands(args: list[str]) -> None:
+def test_debug_shows_the_traceback_wherever_it_is_given(args: list[str]) -> None:
     result = CliRunner().invoke(failing(AggregatorError("broken")), args)
     assert result.exit_code == 1
     assert result.stderr.startswith("Traceback")

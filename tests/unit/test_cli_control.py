@@ -76,27 +76,27 @@ def test_without_an_instance_a_topic_or_a_partition_is_paused_for_the_next_one(
     table = CheckpointTable.create(str(shell.state))
     table.claim_epoch("me")
     table.append(Checkpoint("eu", 1, 1, Positions({SP: 7}), {}, 1_000, clean=True))
-    told = shell("pause", "eu", "--topic", "orders", "--partition", "3")
-    assert told.startswith("Partition 3 of eu/orders is paused since 20")
+    shown = shell("pause", "eu", "--topic", "orders", "--partition", "3")
+    assert shown.startswith("Partition 3 of eu/orders is paused since 20")
     assert shell("sources", "pause", "eu", "--topic", "orders").startswith(
         "Topic orders of eu is paused since 20"
     )
     assert "Paused: eu/orders-3 since 20" in shell("status")
     assert "UTC by command line" in shell("status")
     assert "eu/orders is paused" in shell("lag", "--no-bytes")
-    told = shell("resume", "eu")
-    assert told == ("Source eu is not paused.\nPaused by themselves: eu/orders, eu/orders-3.\n")
-    told = shell("resume", "eu", "--topic", "orders", "--partition", "3", code=EXIT_CONFIG)
-    assert "eu/orders is paused as a whole: aggregator resume eu --topic orders" in told
+    shown = shell("resume", "eu")
+    assert shown == ("Source eu is not paused.\nPaused by themselves: eu/orders, eu/orders-3.\n")
+    shown = shell("resume", "eu", "--topic", "orders", "--partition", "3", code=EXIT_CONFIG)
+    assert "eu/orders is paused as a whole: aggregator resume eu --topic orders" in shown
     assert shell("resume", "eu", "--topic", "orders") == "Topic orders of eu is not paused.\n"
     assert "Paused" not in shell("status")
-    told = shell("pause", "eu", "--partition", "3", code=EXIT_CONFIG)
-    assert "--partition is of a topic" in told
+    shown = shell("pause", "eu", "--partition", "3", code=EXIT_CONFIG)
+    assert "--partition is of a topic" in shown
 
 
 def test_without_an_instance_a_source_is_added_for_the_next_start(shell: Shell) -> None:
-    told = shell("sources", "add", "us", "--servers", "us:1", "--topics", "a", "tasks.max=2")
-    assert "added: us" in told and "nothing runs: it holds from the next start on" in told
+    shown = shell("sources", "add", "us", "--servers", "us:1", "--topics", "a", "tasks.max=2")
+    assert "added: us" in shown and "nothing runs: it holds from the next start on" in shown
     listed = json.loads(shell("sources", "-o", "json"))
     assert sorted(listed["sources"]) == ["eu", "us"] and not listed["running"]
     (change,) = listed["changes"]
@@ -113,8 +113,8 @@ def test_without_an_instance_a_source_is_added_for_the_next_start(shell: Shell) 
 
 
 def test_what_was_changed_of_a_source_is_taken_back(shell: Shell) -> None:
-    told = shell("sources", "reset", "eu", code=EXIT_CONFIG)
-    assert "source eu is as the config file has it" in told
+    shown = shell("sources", "reset", "eu", code=EXIT_CONFIG)
+    assert "source eu is as the config file has it" in shown
     shell("sources", "remove", "eu")
     assert "sources.eu" in shell("sources", "reset", "eu")
     shell("sources", "add", "us", "--servers", "us:1", "--topics", "a")
@@ -124,11 +124,11 @@ def test_what_was_changed_of_a_source_is_taken_back(shell: Shell) -> None:
 
 
 def test_a_source_that_is_not_right_is_not_kept(shell: Shell) -> None:
-    told = shell("sources", "add", "us", "--servers", "us", "--topics", "a", code=EXIT_CONFIG)
-    assert "sources.us.bootstrap_servers: 'us' is not host:port" in told
-    told = shell("sources", "add", "us", "--topics", "a", "transforms=x", code=EXIT_CONFIG)
-    assert "src.kafka.bootstrap.servers: the address of the source is not given" in told
-    assert "transforms: " in told
+    shown = shell("sources", "add", "us", "--servers", "us", "--topics", "a", code=EXIT_CONFIG)
+    assert "sources.us.bootstrap_servers: 'us' is not host:port" in shown
+    shown = shell("sources", "add", "us", "--topics", "a", "transforms=x", code=EXIT_CONFIG)
+    assert "src.kafka.bootstrap.servers: the address of the source is not given" in shown
+    assert "transforms: " in shown
     assert "'x' is not KEY=VALUE" in shell("sources", "add", "us", "x", code=EXIT_CONFIG)
     assert "there is no source nix" in shell("sources", "remove", "nix", code=EXIT_CONFIG)
     assert not shell.state.exists()
@@ -139,7 +139,7 @@ def test_an_unknown_source_is_a_usage_error(shell: Shell) -> None:
     assert not shell.state.exists()
 
 
-def test_what_an_instance_writes_nobody_else_changes(shell: Shell) -> None:
+def test_what_an_instance_writes_no_one_else_changes(shell: Shell) -> None:
     with WriterLock.acquire(str(shell.state)):
         for args in (
             ("pause", "eu"),
@@ -192,13 +192,13 @@ def test_on_an_object_store_the_one_that_writes_is_named_and_nothing_is_noted(
         ("reload",),
     ]
     with ThreadPoolExecutor(1) as pool:
-        goes_on = pool.submit(renewing)
+        renewals = pool.submit(renewing)
         for args in commands if api == "off" else commands[:1]:
-            told = shell(*args, code=EXIT_DATA)
-            assert f"another aggregator runs on it ({there})" in told and way in told
-            assert "host there, pid 7, since then left no end mark: waiting 60 s" in told
+            shown = shell(*args, code=EXIT_DATA)
+            assert f"another aggregator runs on it ({there})" in shown and way in shown
+            assert "host there, pid 7, since then left no end mark: waiting 60 s" in shown
         over.set()
-        goes_on.result()
+        renewals.result()
     assert [it.name for it in shell.state.iterdir()] == ["checkpoints"]
     # One that is silent for its lease has ended, and one that said so needs no wait.
     table.record = replace(there, lease=0.2).to_json()
@@ -209,8 +209,8 @@ def test_on_an_object_store_the_one_that_writes_is_named_and_nothing_is_noted(
 
 
 def test_there_has_to_be_an_instance_to_reload(shell: Shell) -> None:
-    told = shell("reload", code=1)
-    assert "nothing to reload: api.listen is off, so no instance can be asked" in told
+    shown = shell("reload", code=1)
+    assert "nothing to reload: api.listen is off, so no instance can be asked" in shown
 
 
 @pytest.mark.parametrize(
@@ -226,18 +226,18 @@ def test_there_has_to_be_an_instance_to_reload(shell: Shell) -> None:
         (("set", "--by", "1h"), "No such option"),
     ],
 )
-def test_where_to_is_to_be_said_once(shell: Shell, args: tuple[str, ...], why: str) -> None:
-    told = " ".join(shell("positions", *args, code=EXIT_CONFIG).replace("│", " ").split())
-    assert why in told
+def test_the_target_has_to_be_given_once(shell: Shell, args: tuple[str, ...], why: str) -> None:
+    shown = " ".join(shell("positions", *args, code=EXIT_CONFIG).replace("│", " ").split())
+    assert why in shown
     assert not shell.state.exists()
 
 
 def test_a_source_that_does_not_answer_ends_it(shell: Shell) -> None:
-    told = shell("positions", "set", "--to", "latest", "--yes", code=EXIT_CLUSTER)
-    assert "127.0.0.1:9" in told
+    shown = shell("positions", "set", "--to", "latest", "--yes", code=EXIT_CLUSTER)
+    assert "127.0.0.1:9" in shown
     assert not shell.state.exists()
-    told = shell("positions", "set", "--source", "nix", "--to", "latest", code=EXIT_CONFIG)
-    assert "there is no source nix; sources are eu" in told
+    shown = shell("positions", "set", "--source", "nix", "--to", "latest", code=EXIT_CONFIG)
+    assert "there is no source nix; sources are eu" in shown
 
 
 def moves(**more: Any) -> MovesReport:
@@ -269,7 +269,7 @@ def test_what_is_shown_before_and_after() -> None:
     assert to_text(report_of_moves(nothing, more=True), tty=False).endswith("Nothing to change.\n")
 
 
-def test_what_a_reload_tells() -> None:
+def test_what_a_reload_reports() -> None:
     done = ReloadReport(
         name="central", keys=("sources.us",), added=("us",), notes=("weak password",)
     )

@@ -35,7 +35,7 @@ def invoke(folder: Path, *words: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_what_a_dead_source_still_has_and_what_to_start_where_is_told() -> None:
+def test_what_a_dead_source_still_has_and_what_to_start_where_is_shown() -> None:
     report = FailoverReport(
         name="central",
         source="eu",

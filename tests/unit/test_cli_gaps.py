@@ -99,7 +99,7 @@ def test_without_a_table_there_is_nothing_to_show(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_accepted_gaps_are_open_until_an_instance_goes_on(table: GapTable) -> None:
+def test_accepted_gaps_are_open_until_an_instance_continues(table: GapTable) -> None:
     assert "1 gap accepted" in call(table.store.path, "accept", EU)
     accepted = table.load()[EU]
     assert (accepted.decision, accepted.resolved) == (Decision.ACCEPT, False)

@@ -60,7 +60,7 @@ def report(*places: GroupAtHub, dry_run: bool = False, refused: bool = False) ->
     )
 
 
-def test_what_is_to_be_started_where_is_the_end_of_it() -> None:
+def test_the_report_ends_with_what_has_to_start_where() -> None:
     found = report(place(0, PlaceVerdict.WRITE, 5), place(1, PlaceVerdict.SAME, 2))
     assert (found.done, found.again) == (True, 7)
     text = to_text(report_of_group(found), tty=False)

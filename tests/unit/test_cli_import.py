@@ -40,7 +40,7 @@ def call(*words: object) -> Result:
     return CliRunner().invoke(app, ["import", *map(str, words)])
 
 
-def test_options_of_the_old_tools_are_told_from_files() -> None:
+def test_options_of_the_old_tools_are_not_taken_for_files() -> None:
     words = ["a.json", "--num.streams", "4", "--new.consumer", "--a.b=c", "b.json"]
     assert split_words(words) == (
         ["a.json", "b.json"],
@@ -91,7 +91,7 @@ def test_what_was_not_taken_over_is_a_list_in_json(file: Path) -> None:
     assert second["config"]["hub"]["kafka"] == {"ssl.key.password": "${env:HUB_SSL_KEY_PASSWORD}"}
 
 
-def test_clear_secrets_are_for_nobody_else_to_read(file: Path, tmp_path: Path) -> None:
+def test_no_one_else_can_read_clear_secrets(file: Path, tmp_path: Path) -> None:
     out = tmp_path / "c.yaml"
     call(file, "--target", "c", "--out", out, "--secrets", "clear")
     assert out.stat().st_mode & 0o077 == 0
@@ -115,7 +115,7 @@ def test_state_lies_where_the_system_keeps_it() -> None:
     assert state_folder("x", {}) == Path.home() / ".local/state/aggregator/x"
 
 
-def test_what_is_missing_for_an_old_command_is_told_at_once() -> None:
+def test_what_is_missing_for_an_old_command_is_named_at_once() -> None:
     done = CliRunner().invoke(app, ["mirror-maker"])
     assert done.exit_code == 2
     assert "--consumer.config FILE" in done.stderr

@@ -32,7 +32,7 @@ START_MS = int(datetime(2026, 1, 31, 12, 0, tzinfo=UTC).timestamp() * 1000)
 
 
 class Clock:
-    """A clock for the table that goes on when it is told to."""
+    """A clock for the table, which moves only when a test sets it."""
 
     def __init__(self) -> None:
         self.now_ms = START_MS

@@ -47,17 +47,17 @@ def entry(
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "shown"),
     [
         (("retry",), "--all"),
         (("retry", "--origin", "orders-3@5"), "source/topic-partition@offset"),
         (("list", "--reason", "ugly"), "--reason"),
     ],
 )
-def test_usage(words: tuple[str, ...], told: str) -> None:
+def test_usage(words: tuple[str, ...], shown: str) -> None:
     done = call(*words)
     assert done.exit_code == 2
-    assert told in done.output
+    assert shown in done.output
 
 
 @pytest.mark.parametrize("words", [("list",), ("retry", "--all")])

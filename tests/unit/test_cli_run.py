@@ -242,7 +242,7 @@ class AtTheImport(MetaPathFinder):
     def find_spec(self, name, *_):
         if name == "aggregator.cli.main":
             os.kill(os.getpid(), int(sys.argv.pop()))
-            print("goes on", flush=True)
+            print("continues", flush=True)
 
 # The parent may ignore it, as nohup does, and that is inherited.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -255,7 +255,7 @@ main()
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code", "said"),
-    [(signal.SIGTERM, 0, ""), (signal.SIGINT, 0, ""), (signal.SIGHUP, 2, "goes on\n")],
+    [(signal.SIGTERM, 0, ""), (signal.SIGINT, 0, ""), (signal.SIGHUP, 2, "continues\n")],
 )
 def test_a_signal_before_all_is_imported_is_heard(
     number: signal.Signals, code: int, said: str
@@ -309,10 +309,10 @@ def test_it_may_open_as_many_files_as_the_system_allows() -> None:
         "from aggregator.cli.main import allow_files; allow_files(); allow_files(); "
         "print(r.getrlimit(r.RLIMIT_NOFILE))"
     )
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
-    assert told.stdout == "(900, 900)\n"
+    assert done.stdout == "(900, 900)\n"
 
 
 def test_in_thread_gives_back_what_the_work_gives() -> None:
@@ -327,7 +327,7 @@ def test_in_thread_raises_what_the_work_raises() -> None:
         in_thread(work)
 
 
-def test_events_are_json_where_nobody_reads() -> None:
+def test_events_are_json_where_the_output_is_no_terminal() -> None:
     out = io.StringIO()
     log = event_log(lambda text: text.replace("pw", "***"), out)
     log("lane_started", "lane eu runs, pw", lane="eu-pw", partitions=6, at="x")
@@ -350,9 +350,9 @@ def test_the_level_of_a_state_is_that_of_what_it_says() -> None:
     log = event_log(str, out, level)
     for state in SourceState:
         log("source_state", f"source eu is {state}", source="eu", state=str(state))
-    told = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [it["state"] for it in told] == ["UNREACHABLE", "FAILED"]
-    assert {it["level"] for it in told} == {"warning"}
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [it["state"] for it in lines] == ["UNREACHABLE", "FAILED"]
+    assert {it["level"] for it in lines} == {"warning"}
     failed = Event("source_state", "source eu is FAILED", {"source": "eu", "state": "FAILED"})
     assert event_row(failed, 1, str).level == "ERROR"
 
@@ -466,7 +466,7 @@ def test_without_spark_submit_nothing_changes(monkeypatch: pytest.MonkeyPatch) -
     assert as_submitted(config()) == config()
 
 
-def test_a_thread_of_ours_that_dies_asks_for_a_stop_and_says_why(
+def test_one_of_our_threads_that_dies_asks_for_a_stop_and_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # That of pytest makes it an error of this test.

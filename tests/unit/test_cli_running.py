@@ -1,4 +1,4 @@
-"""Asking an instance over its real API, and telling others apart from it."""
+"""Asking an instance over its real API, and recognizing what else may answer there."""
 
 from __future__ import annotations
 
@@ -199,14 +199,14 @@ def test_an_instance_of_another_version_that_is_not_understood_is_there(
     assert found == Absent(reason, is_there=True)
     with pytest.raises(CommandError, match=f"nothing was done: {re.escape(reason)}"):
         command_running(config, "POST", "/api/reload", Status)
-    # Of the same version it is no answer of ours.
+    # With the same version, it is not one of our answers.
     document["version"] = __version__
     found = running_status(config_of(stranger(200, json.dumps(document))))
     assert isinstance(found, Absent)
     assert "something else answers" in found.reason
 
 
-def test_nobody_answers() -> None:
+def test_no_one_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     found = running_status(config_of(f"127.0.0.1:{port}"))

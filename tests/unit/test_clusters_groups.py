@@ -1,5 +1,7 @@
-"""Positions told to a source that gives no answer; what one that does is told has a real cluster
-(tests/integration/test_groups.py)."""
+"""Positions published to a source that gives no answer.
+
+tests/integration/test_groups.py covers a source that answers, with a real cluster.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +55,13 @@ def publishers() -> list[str]:
     return [it.name for it in threading.enumerate() if it.name.startswith("group-")]
 
 
-def test_nobody_is_told_who_did_not_ask_for_it(groups: Groups) -> None:
+def test_nothing_is_published_to_a_source_that_did_not_ask_for_it(groups: Groups) -> None:
     config = config_of()
     groups.follow(Now(config, None, COMMITTED))
     assert publishers() == []
 
 
-def test_a_source_that_cannot_be_told_is_a_value_with_the_reason(
+def test_a_source_that_does_not_answer_is_a_value_with_the_reason(
     groups: Groups, events: list[Event]
 ) -> None:
     config = config_of("sources.eu.publish_group=true")

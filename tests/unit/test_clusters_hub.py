@@ -1,4 +1,4 @@
-"""What the logs of the hub are taken to be, where it does not tell all of them at once."""
+"""What the logs of the hub are taken to be, where it does not report all of them at once."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_snapshot_asks_where_logs_end_and_for_nothing_else() -> None:
     assert read_ends(hub, {"orders": 2}, 1.0) == {FIRST: 3}
 
 
-def test_one_that_never_tells_is_an_error_that_names_it() -> None:
+def test_a_partition_that_never_reports_is_an_error_that_names_it() -> None:
     with pytest.raises(ClusterError, match=r"partition=1.*Not leader for partition"):
         logs(0.1, NOT_YET)
 

@@ -1,4 +1,4 @@
-"""What is measured of the sources by what has changed is what looking at all of it would tell."""
+"""Measuring only what has changed at the sources gives the same as looking at everything."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ BOTH, ONE = load_text("", settings_of(*ALIASES)), load_text("", settings_of("eu"
 
 @dataclass
 class Plain:
-    """Measures by looking at everything each time. It is told what the watches are told."""
+    """Measures by looking at everything each time. It gets the same news as the watches."""
 
     movements: dict[SourcePartition, Movement] = field(default_factory=dict)
     delays: Delays = field(default_factory=Delays)
@@ -189,29 +189,31 @@ class World:
 
     def probe(self, alias: str, ends: Mapping[SourcePartition, int]) -> None:
         own, now = {sp: end for sp, end in ends.items() if sp.cluster == alias}, self.clock.seconds
-        self.tell(alias, Watched("", now, Seen(now - 0.25, ends=own), True))
+        self.renew(alias, Watched("", now, Seen(now - 0.25, ends=own), True))
 
     def fail(self, alias: str) -> None:
         if alias in self.watches._watches:
             last = self.watches._watches[alias].latest
-            self.tell(alias, Watched("refused", last.answered_at, last.seen, last.has_answered))
+            self.renew(alias, Watched("refused", last.answered_at, last.seen, last.has_answered))
 
     def hear(self, alias: str) -> None:
         self.heard = {**self.heard, alias: self.clock.seconds}
 
-    def fetch(self, sp: SourcePartition, told: tuple[int | None, float | None, int] | None) -> None:
+    def fetch(
+        self, sp: SourcePartition, found: tuple[int | None, float | None, int] | None
+    ) -> None:
         self.fetched = {it: end for it, end in self.fetched.items() if it != sp}
-        if told is not None:
-            end, late, doubts = told
+        if found is not None:
+            end, late, doubts = found
             now, since = self.clock.seconds, None
             if late is not None:
                 since = now - late
             late_ms = None if late is None else 7
             self.fetched[sp] = LogEnd(end, now, since, late_ms, doubts)
 
-    def tell(self, alias: str, told: Watched) -> None:
+    def renew(self, alias: str, watched: Watched) -> None:
         if alias in self.watches._watches:
-            self.watches._watches[alias].latest = told
+            self.watches._watches[alias].latest = watched
 
     def compare(self) -> None:
         """Both measure now, and say the same."""
@@ -245,7 +247,7 @@ def _follow(self: SourceWatch, partitions: frozenset[SourcePartition]) -> None:
 
 @examples(600)
 @given(st.lists(st.tuples(changes, st.sampled_from([True, True, False])), max_size=40))
-def test_whatever_changes_what_is_measured_is_what_looking_at_all_of_it_would_tell(
+def test_whatever_changes_the_same_is_measured_as_by_looking_at_everything(
     steps: list[tuple[tuple[str, *tuple[object, ...]], bool]],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -275,8 +277,8 @@ def test_a_position_that_is_gone_when_a_source_goes_is_gone(
     world.compare()
 
 
-def test_what_is_watched_again_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """How long it was behind before, and stood still, says nothing of now."""
+def test_what_is_watched_again_begins_from_scratch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long it was behind, or did not move, before that says nothing about now."""
     world = World(stopped(monkeypatch))
     first, *others = PARTITIONS
     world.move({first: 3})
@@ -293,7 +295,7 @@ def test_what_is_watched_again_begins_anew(monkeypatch: pytest.MonkeyPatch) -> N
     assert world.watches._logs.behind[first].seconds == 0.0
 
 
-def test_of_a_probe_that_tells_no_end_an_older_one_of_a_fetch_is_not_known(
+def test_when_a_probe_reports_no_end_an_older_one_of_a_fetch_is_not_known(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(stopped(monkeypatch))
@@ -331,7 +333,7 @@ def test_only_what_has_changed_or_is_behind_is_looked_at(monkeypatch: pytest.Mon
 
     assert seen() == set(PARTITIONS)
     assert seen() == set()
-    # A probe that tells the same; then one more record of one.
+    # A probe that reports the same ends; then one more record in one partition.
     world.probe("eu", eu)
     assert seen() == set()
     first, second = eu

@@ -1,4 +1,4 @@
-"""What is measured of the sources by what their watches told: lags, time behind, who is silent."""
+"""What is measured of the sources by their watches: lags, time behind, and which are silent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def config(*sets: str) -> Config:
 
 
 class Clock:
-    """Stands still until the test lets it go on."""
+    """A clock that does not move until the test moves it."""
 
     seconds = 1_000.0
 
@@ -45,7 +45,7 @@ class Clock:
 
 
 class World:
-    """Two sources whose probes tell what the test says; none is really asked."""
+    """Two sources whose probes report what the test says; none is really asked."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock, self.watches, self.config = clock, SourcesWatch(), config(*US)
@@ -58,14 +58,14 @@ class World:
             each._due_at = math.inf
 
     def probe(self, ends: dict[SourcePartition, int]) -> None:
-        """The sources of these partitions tell their log ends now."""
+        """The sources of these partitions report their log ends now."""
         for alias in {sp.cluster for sp in ends}:
             own = {sp: end for sp, end in ends.items() if sp.cluster == alias}
-            told = Watched("", self.clock.seconds, Seen(self.clock.seconds, ends=own), True)
-            self.watches._watches[alias].latest = told
+            latest = Watched("", self.clock.seconds, Seen(self.clock.seconds, ends=own), True)
+            self.watches._watches[alias].latest = latest
 
     def measured(self, later: float = 0.0) -> Measured:
-        """What is measured so many seconds later."""
+        """What is measured after `later` seconds."""
         self.clock.seconds += later
         found = self.watches.measure(self.positions, Fetches(self.heard, dict(self.ends)))
         assert found is not None
@@ -89,7 +89,7 @@ def world(clock: Clock) -> Iterator[World]:
     yield World(clock)
 
 
-def test_partitions_are_behind_since_their_probe_told_so(world: World) -> None:
+def test_partitions_are_behind_since_their_probe_reported_it(world: World) -> None:
     assert world.behind() == {}
     world.probe({EU0: 10, EU1: 20, US0: 30})
     assert world.behind(0.5) == {EU0: Delay(0.0), EU1: Delay(0.0), US0: Delay(0.0)}
@@ -110,7 +110,7 @@ def test_of_a_source_that_is_silent_only_what_was_behind_before_is_known(world: 
     assert found.behind == {EU1: Delay(11.0, at_least=True), US0: Delay(0.0)}
     assert found.silent == {"eu": "no answer for 10 s"}
     assert found.answered == {"eu", "us"}
-    # How far the logs reach by now nobody knows, also of what was behind.
+    # How far the logs reach by now is not known, not even for what was behind.
     assert found.known_ends == {US0: 30}
     world.probe({EU0: 10, EU1: 25})
     assert world.measured().known_ends == {EU0: 10, EU1: 25, US0: 30}
@@ -308,7 +308,7 @@ def test_lags_and_arrivals_are_of_the_ends_that_are_known(world: World) -> None:
     assert found.arrivals == {"eu": 100.0, "us": 0.0}
 
 
-def test_a_log_that_goes_on_without_us_makes_a_partition_stuck(world: World) -> None:
+def test_a_log_that_grows_without_us_makes_a_partition_stuck(world: World) -> None:
     patience = world.config.supervision.stuck_after
     world.probe({EU0: 10})
     world.measured()
@@ -319,7 +319,7 @@ def test_a_log_that_goes_on_without_us_makes_a_partition_stuck(world: World) -> 
     assert "its position has stayed at 10" in found[EU0]
 
 
-def test_watches_come_and_go_with_the_config_and_the_others_go_on(clock: Clock) -> None:
+def test_watches_come_and_go_with_the_config_and_the_others_keep_running(clock: Clock) -> None:
     watches, mine = SourcesWatch(), {EU0, US0}
     watches.follow(config(*US), mine)
     before = dict(watches._watches)
@@ -379,7 +379,7 @@ def test_however_many_sources_there_are_partitions_are_dealt_out_to_them_in_one_
     assert watches._watches["s7"].partitions == {SourcePartition("s7", "t", it) for it in (0, 2)}
 
 
-def test_a_defect_is_the_answer_of_its_watch_which_goes_on(
+def test_a_defect_is_the_answer_of_its_watch_which_keeps_running(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def fails(*_: object) -> None:
@@ -389,20 +389,20 @@ def test_a_defect_is_the_answer_of_its_watch_which_goes_on(
     found = SourceWatch(config(), "eu")
     found.follow(frozenset({EU0}))
     try:
-        told = wait_for(lambda: found.latest.failure, "the source is told as failed")
-        assert told == "a defect"
+        reason = wait_for(lambda: found.latest.failure, "the source is reported as failed")
+        assert reason == "a defect"
         assert found._loop.is_alive
     finally:
         found.stop()
 
 
-def test_settings_that_no_client_takes_are_the_answer_of_a_watch_which_goes_on() -> None:
+def test_settings_that_no_client_takes_are_the_answer_of_a_watch_which_keeps_running() -> None:
     found = SourceWatch(config("sources.eu.kafka.client.dns.lookup=unseen"), "eu")
     found.follow(frozenset({EU0}))
     try:
-        told = wait_for(lambda: found.latest.failure, "the source is told as failed")
-        assert 'Invalid value for configuration property "client.dns.lookup"' in told
-        assert "unseen" not in told
+        reason = wait_for(lambda: found.latest.failure, "the source is reported as failed")
+        assert 'Invalid value for configuration property "client.dns.lookup"' in reason
+        assert "unseen" not in reason
         assert found._loop.is_alive
     finally:
         found.stop()

@@ -36,7 +36,7 @@ def identity(topic: str) -> Identity:
 
 
 class World:
-    """A checkpoint that stands at 5 and 15 of topic T."""
+    """A checkpoint whose positions are 5 and 15, of topic T."""
 
     def __init__(self, folder: Path) -> None:
         table = CheckpointTable.create(str(folder))
@@ -76,7 +76,7 @@ def test_positions_are_grouped_by_the_topic_that_they_were_read_from(world: Worl
     assert all(ids.cluster_ids == {HUB: "H", "eu": "E"} for _, ids in groups)
 
 
-def test_a_log_end_that_was_told_of_another_topic_is_not_taken_over(world: World) -> None:
+def test_a_log_end_that_was_reported_for_another_topic_is_not_taken_over(world: World) -> None:
     entries = {sp: replace(entry, log_end=40) for sp, entry in world.observer.state.entries.items()}
     at = Positions({SP: 7, OTHER: 3})
     assert known_ends(at, identity("T"), {SP: 50}, entries) == {SP: 50, OTHER: 40}
@@ -149,7 +149,7 @@ def test_log_ends_are_left_out_where_their_log_is_foreign(
     assert own_ends(state, seen) == {sp: at for sp, at in ends.items() if sp not in others}
 
 
-def test_only_what_was_told_anew_is_compared_with_the_checkpoint(
+def test_only_what_was_reported_since_is_compared_with_the_checkpoint(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared: list[list[str]] = []

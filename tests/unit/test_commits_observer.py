@@ -45,7 +45,7 @@ NO_CUTS: Mapping[int, int] = MappingProxyType({})
 
 
 class Query(LaneQuery):
-    """A lane's query that tells what the test has put in; it needs no Spark."""
+    """A lane's query that reports what the test puts in; it needs no Spark."""
 
     def __init__(self, name: str, positions: Positions, generation: int = 1) -> None:
         self.lane = Lane(name, tuple(positions))
@@ -56,7 +56,7 @@ class Query(LaneQuery):
     def report(self) -> LaneReport:
         return self.now
 
-    def tells(self, *tasks: TaskReport, expected: int | None = None) -> None:
+    def reports(self, *tasks: TaskReport, expected: int | None = None) -> None:
         self.now = lane_report(*tasks, expected=expected)
 
 
@@ -77,7 +77,7 @@ class Hub:
 
 
 class FakeConnector:
-    """Takes no reports: the queries have them. Notes which snapshot the tasks are told."""
+    """Takes no reports, as the queries have them. Notes which snapshot the tasks get."""
 
     number = 0
 
@@ -96,7 +96,7 @@ class FakeConnector:
 
 
 class Clock:
-    """The time of the observer: it stands still until the test lets it go on."""
+    """The time of the observer, which moves only when the test moves it."""
 
     seconds = 1_000.0
 
@@ -193,7 +193,7 @@ def test_a_report_is_committed_when_it_is_due_with_the_snapshot_that_it_names(
     query, number = world.begun(end=100)
     # By now 50 records are written that it does not cover.
     world.hub.end = 250
-    query.tells(task({EU0: 10}, snapshot=number))
+    query.reports(task({EU0: 10}, snapshot=number))
     world.later(INTERVAL - 1)
     assert (world.state.positions, world.observer.positions) == (
         Positions({EU0: 0}),
@@ -203,7 +203,7 @@ def test_a_report_is_committed_when_it_is_due_with_the_snapshot_that_it_names(
     assert world.state.positions == Positions({EU0: 10})
     assert world.state.unclean == {EU0}
     assert world.bound() == 100
-    query.tells(task({EU0: 20}, point=2, snapshot=number, ends={HUB0: 180}))
+    query.reports(task({EU0: 20}, point=2, snapshot=number, ends={HUB0: 180}))
     world.later(INTERVAL - 1)
     assert world.state.positions == Positions({EU0: 10})
     world.later(1)
@@ -215,16 +215,16 @@ def test_a_new_report_gives_all_positions_of_its_lane_where_another_was_set_mean
 ) -> None:
     query, number = world.begun(positions=Positions({EU0: 0, EU1: 0}))
     base = {EU0: 7, EU1: 8}
-    query.tells(task(base, snapshot=number))
+    query.reports(task(base, snapshot=number))
     world.later(1)
     world.observer.moved(Positions({EU0: 3}))
     assert world.observer.positions == Positions({EU0: 3, EU1: 8})
     world.later(1)
     assert world.observer.positions == Positions({EU0: 3, EU1: 8})
-    query.tells(task(Patched(base, {EU1: 9}), point=2, snapshot=number))
+    query.reports(task(Patched(base, {EU1: 9}), point=2, snapshot=number))
     world.later(1)
     assert world.observer.positions == Positions({EU0: 7, EU1: 9})
-    query.tells(task(Patched(base, {EU0: 8, EU1: 9}), point=3, snapshot=number))
+    query.reports(task(Patched(base, {EU0: 8, EU1: 9}), point=3, snapshot=number))
     world.later(1)
     assert world.observer.positions == Positions({EU0: 8, EU1: 9})
 
@@ -233,22 +233,22 @@ def test_all_that_is_due_is_one_commit(world: World) -> None:
     eu, number = world.begun(positions=Positions({EU0: 0, EU1: 0}))
     us, _ = world.begun(positions=Positions({US0: 0}), name="us")
     before = world.state.seq
-    eu.tells(task({EU0: 7}, snapshot=number), task({EU1: 8}, snapshot=number, number=1))
-    us.tells(task({US0: 7}, snapshot=number))
+    eu.reports(task({EU0: 7}, snapshot=number), task({EU1: 8}, snapshot=number, number=1))
+    us.reports(task({US0: 7}, snapshot=number))
     world.later()
     assert world.state.seq == before + 1
     assert world.state.positions == Positions({EU0: 7, EU1: 8, US0: 7})
     assert world.read_again() == world.state
 
 
-def test_nothing_is_committed_before_each_task_of_a_lane_has_told(world: World) -> None:
+def test_nothing_is_committed_before_each_task_of_a_lane_has_reported(world: World) -> None:
     query, number = world.begun(positions=Positions({EU0: 0, EU1: 0}))
     before = world.state.seq
-    query.tells(task({EU0: 10}, snapshot=number), expected=2)
+    query.reports(task({EU0: 10}, snapshot=number), expected=2)
     world.later(10 * INTERVAL)
     assert world.state.seq == before
     assert world.observer.positions == Positions({EU0: 0, EU1: 0})
-    query.tells(task({EU0: 10}, snapshot=number), task({EU1: 3}, snapshot=number, number=1))
+    query.reports(task({EU0: 10}, snapshot=number), task({EU1: 3}, snapshot=number, number=1))
     world.observer.tick()
     assert world.state.positions == Positions({EU0: 10, EU1: 3})
 
@@ -257,30 +257,30 @@ def test_positions_that_stand_still_are_committed_now_and_then_for_their_bound(
     world: World,
 ) -> None:
     query, number = world.begun(end=100)
-    query.tells(task({EU0: 0}, snapshot=number))
+    query.reports(task({EU0: 0}, snapshot=number))
     before = world.state.seq
     world.later(INTERVAL)
     assert world.state.seq == before
     world.hub.end = 300
     world.later(60.0)
-    # The tasks are told the new number, and name it in their next report.
-    query.tells(task({EU0: 0}, point=2, snapshot=world.connector.number))
+    # The tasks get the new number, and name it in their next report.
+    query.reports(task({EU0: 0}, point=2, snapshot=world.connector.number))
     world.later(60.0)
     assert (world.state.positions, world.bound()) == (Positions({EU0: 0}), 300)
 
 
-def test_tasks_are_told_a_new_number_when_the_hub_is_further_by_what_they_report(
+def test_tasks_get_a_new_number_when_they_report_that_the_hub_is_further(
     world: World,
 ) -> None:
     query, number = world.begun(end=100)
     world.observer.tick()
     assert world.connector.number == number
-    query.tells(task({EU0: 10}, snapshot=number, ends={HUB0: 110}))
+    query.reports(task({EU0: 10}, snapshot=number, ends={HUB0: 110}))
     world.observer.tick()
     assert world.connector.number > number
-    told = world.connector.number
+    given = world.connector.number
     world.observer.tick()
-    assert world.connector.number == told
+    assert world.connector.number == given
 
 
 def test_a_lane_is_bounded_by_its_own_start_when_the_others_are_further(world: World) -> None:
@@ -288,17 +288,17 @@ def test_a_lane_is_bounded_by_its_own_start_when_the_others_are_further(world: W
     late, begun = world.begun(end=200)
     for point in range(1, 4):
         number = max(number, world.connector.number)
-        other.tells(task({US0: point}, point=point, snapshot=number, ends={HUB0: 200 + point}))
+        other.reports(task({US0: point}, point=point, snapshot=number, ends={HUB0: 200 + point}))
         world.observer.tick()
-    late.tells(task({EU0: 0}, point=0, snapshot=begun))
+    late.reports(task({EU0: 0}, point=0, snapshot=begun))
     world.later(60.0)
     assert world.bound() == 200
 
 
-def test_a_hub_partition_that_does_not_tell_its_end_keeps_the_one_it_told(world: World) -> None:
+def test_a_hub_partition_that_does_not_show_its_end_keeps_the_last_known_one(world: World) -> None:
     query, number = world.begun(end=100)
     world.hub.end = -1
-    query.tells(task({EU0: 10}, snapshot=number))
+    query.reports(task({EU0: 10}, snapshot=number))
     world.observer.finish(query, clean=True)
     # Without any, the next recovery would read it from its beginning.
     assert (world.bound(), world.state.clean) == (100, True)
@@ -306,7 +306,7 @@ def test_a_hub_partition_that_does_not_tell_its_end_keeps_the_one_it_told(world:
 
 def test_a_lane_that_fails_keeps_the_bound_of_its_last_report(world: World) -> None:
     query, number = world.begun(end=100)
-    query.tells(task({EU0: 10}, snapshot=number))
+    query.reports(task({EU0: 10}, snapshot=number))
     world.hub.end = 250
     world.observer.tick()
     # What it wrote since then, from 200 on, is covered by no position.
@@ -329,7 +329,7 @@ def test_a_lane_that_fails_before_its_first_report_is_known_by_its_start(world: 
 
 def test_a_clean_end_needs_no_look_into_the_hub(world: World) -> None:
     query, number = world.begun(end=100)
-    query.tells(task({EU0: 10}, snapshot=number))
+    query.reports(task({EU0: 10}, snapshot=number))
     world.hub.end = 110
     world.observer.finish(query, clean=True)
     assert world.state.positions == Positions({EU0: 10})
@@ -339,7 +339,7 @@ def test_a_clean_end_needs_no_look_into_the_hub(world: World) -> None:
 
 def test_an_end_is_clean_even_when_the_hub_does_not_answer(world: World) -> None:
     query, number = world.begun(end=100, positions=Positions({EU0: 0, EU1: 0}))
-    query.tells(task({EU0: 10, EU1: 4}, snapshot=number, states={EU1: "held"}))
+    query.reports(task({EU0: 10, EU1: 4}, snapshot=number, states={EU1: "held"}))
     world.hub.end = None
     world.observer.left(query, {EU1})
     assert world.state.positions == Positions({EU0: 0, EU1: 4})
@@ -358,9 +358,9 @@ def test_records_are_counted_over_the_lives_of_a_lane(world: World) -> None:
     for life in (1, 2):
         query, number = world.begun()
         first = task({EU0: 10}, snapshot=number, records=7, generation=life)
-        query.tells(first, expected=2)
+        query.reports(first, expected=2)
         world.observer.tick()
-        query.tells(replace(first, point=2, sent={"orders": Counted(10, 100)}, replayed=4))
+        query.reports(replace(first, point=2, sent={"orders": Counted(10, 100)}, replayed=4))
         world.observer.tick()
         world.observer.finish(query, clean=True)
     assert world.observer.progress["eu"].records == 20
@@ -368,11 +368,11 @@ def test_records_are_counted_over_the_lives_of_a_lane(world: World) -> None:
     assert world.observer.figures.at(0)["eu"].records == 20
 
 
-def test_a_hub_that_does_not_answer_is_told_once_and_stops_no_commit(world: World) -> None:
+def test_a_hub_that_does_not_answer_is_logged_and_stops_no_commit(world: World) -> None:
     query, number = world.begun(end=100)
     world.hub.end = None
     for point in (1, 2):
-        query.tells(task({EU0: 10 * point}, point=point, snapshot=number))
+        query.reports(task({EU0: 10 * point}, point=point, snapshot=number))
         world.later(60.0)
     assert [event.kind for event in world.events].count("checkpoint_error") >= 1
     assert world.state.positions == world.observer.positions == Positions({EU0: 20})
@@ -389,11 +389,11 @@ def test_a_lane_commits_with_the_ids_that_were_known_when_it_began(world: World)
     world.observer.saw({"eu": Seen(ends={EU0: 9})})
     query, number = world.begun(end=0)
     recreated(world)
-    query.tells(task({EU0: 7}, snapshot=number))
+    query.reports(task({EU0: 7}, snapshot=number))
     world.later()
     entry = world.state.entries[EU0]
     assert (entry.position, entry.topic_id, entry.log_end) == (7, "T", 9)
-    query.tells(task({EU0: 8}, point=2, snapshot=number))
+    query.reports(task({EU0: 8}, point=2, snapshot=number))
     world.observer.finish(query, clean=False)
     assert world.state.entries[EU0].topic_id == "T"
     # What a recovery finds of it still belongs to the topic that it was read from.
@@ -403,12 +403,12 @@ def test_a_lane_commits_with_the_ids_that_were_known_when_it_began(world: World)
     assert world.state.clean
 
 
-def test_the_end_of_a_log_that_is_gone_is_the_last_that_was_told_of_it(world: World) -> None:
-    """Also where nothing was committed between: nobody can ask for it any more."""
+def test_the_end_of_a_log_that_is_gone_is_the_last_that_was_seen(world: World) -> None:
+    """Also where nothing was committed in between: no one can ask for it any more."""
     query, number = world.begun(end=0)
     world.observer.saw({"eu": Seen(1.0, "E", {"orders": "T"}, {EU0: 9})})
     world.observer.saw({"eu": Seen(2.0, "E", {"orders": "U"}, {EU0: 3})})
-    query.tells(task({EU0: 7}, snapshot=number))
+    query.reports(task({EU0: 7}, snapshot=number))
     world.later()
     entry = world.state.entries[EU0]
     assert (entry.position, entry.topic_id, entry.log_end) == (7, "T", 9)
@@ -419,7 +419,7 @@ def test_a_position_that_is_moved_belongs_to_the_new_topic_and_is_bounded_by_the
 ) -> None:
     world.observer.saw({"eu": Seen(ends={EU0: 9})})
     query, number = world.begun(end=0)
-    query.tells(task({EU0: 7}, snapshot=number))
+    query.reports(task({EU0: 7}, snapshot=number))
     world.observer.finish(query, clean=True)
     recreated(world)
     world.hub.end = 55
@@ -442,14 +442,14 @@ def test_what_leaves_something_out_keeps_its_older_bound_until_its_lane_is_throu
     query, number = world.begun(100, positions, older)
     assert [world.bound(sp) for sp in positions] == [40, 60, 100]
     assert world.read_again() == world.state
-    told = {EU0: 6, EU1: 0, EU2: 1}
-    query.tells(task(told, snapshot=number, ends={HUB0: 130}, skipping=True))
+    reported = {EU0: 6, EU1: 0, EU2: 1}
+    query.reports(task(reported, snapshot=number, ends={HUB0: 130}, skipping=True))
     world.later()
-    assert world.state.positions == Positions(told)
+    assert world.state.positions == Positions(reported)
     assert [world.bound(sp) for sp in positions] == [40, 60, 130]
     assert world.read_again() == world.state
     # When it is through, that is committed at once: a recovery has less to read from here on.
-    query.tells(task({EU0: 9, EU1: 9, EU2: 9}, point=2, snapshot=number, ends={HUB0: 150}))
+    query.reports(task({EU0: 9, EU1: 9, EU2: 9}, point=2, snapshot=number, ends={HUB0: 150}))
     world.observer.tick()
     assert world.state.positions == Positions({EU0: 9, EU1: 9, EU2: 9})
     assert world.bound(*positions) == 150
@@ -463,7 +463,7 @@ def test_one_that_ends_before_it_is_through_is_not_clean_where_it_left_something
 ) -> None:
     positions = Positions({EU0: 5, EU1: 0})
     query, number = world.begun(100, positions, {EU0: {HUB0: 40}})
-    query.tells(task({EU0: 6, EU1: 3}, snapshot=number, skipping=True, ended=True))
+    query.reports(task({EU0: 6, EU1: 3}, snapshot=number, skipping=True, ended=True))
     world.hub.end = 110
     world.observer.finish(query, clean=True)
     # The hub holds records of EU0 beyond 6: a start that believed it clean would write them twice.
@@ -476,7 +476,7 @@ def test_one_that_ends_before_it_is_through_is_not_clean_where_it_left_something
 def test_so_are_partitions_that_are_given_up_before_that(world: World) -> None:
     positions = Positions({EU0: 5, EU1: 0, EU2: 0})
     query, number = world.begun(100, positions, {EU0: {HUB0: 40}})
-    query.tells(task({EU0: 6, EU1: 3, EU2: 1}, snapshot=number, skipping=True))
+    query.reports(task({EU0: 6, EU1: 3, EU2: 1}, snapshot=number, skipping=True))
     world.observer.left(query, {EU0, EU1})
     assert world.state.unclean == {EU0, EU2}
     assert world.bound(EU0) == 40
@@ -484,7 +484,7 @@ def test_so_are_partitions_that_are_given_up_before_that(world: World) -> None:
 
 def test_one_that_is_through_ends_clean(world: World) -> None:
     query, number = world.begun(100, Positions({EU0: 5}), {EU0: {HUB0: 40}})
-    query.tells(task({EU0: 9}, snapshot=number, ended=True))
+    query.reports(task({EU0: 9}, snapshot=number, ended=True))
     world.observer.finish(query, clean=True)
     assert (world.state.clean, world.bound()) == (True, 100)
 
@@ -507,7 +507,7 @@ def test_partitions_that_are_given_up_are_clean_and_no_later_commit_holds_them(
     world: World,
 ) -> None:
     query, number = world.begun(positions=Positions({EU0: 0, EU1: 0}))
-    query.tells(task({EU0: 10, EU1: 4}, snapshot=number, states={EU1: "held"}))
+    query.reports(task({EU0: 10, EU1: 4}, snapshot=number, states={EU1: "held"}))
     world.hub.end = 120
     world.observer.left(query, {EU1})
     assert world.state.positions == Positions({EU0: 0, EU1: 4})
@@ -519,10 +519,10 @@ def test_partitions_that_are_given_up_are_clean_and_no_later_commit_holds_them(
     world.observer.moved(Positions({EU1: 30}))
     moved = world.state.entries[EU1]
     assert moved != left
-    # Nothing new is told, and it is committed for its bound alone; then there is news.
+    # Nothing new is reported, and it is committed for its bound alone; then there is news.
     world.later(60.0)
     assert world.state.positions == Positions({EU0: 10, EU1: 30})
-    query.tells(task({EU0: 11, EU1: 4}, point=2, snapshot=number, states={EU1: "held"}))
+    query.reports(task({EU0: 11, EU1: 4}, point=2, snapshot=number, states={EU1: "held"}))
     world.later()
     world.observer.finish(query, clean=True)
     assert world.state.entries[EU1] == moved
@@ -531,15 +531,15 @@ def test_partitions_that_are_given_up_are_clean_and_no_later_commit_holds_them(
 
 def test_what_is_stuck_keeps_its_last_commit_with_the_bound_of_then(world: World) -> None:
     query, number = world.begun(positions=Positions({EU0: 0, EU1: 0}))
-    query.tells(task({EU0: 10, EU1: 4}, snapshot=number))
+    query.reports(task({EU0: 10, EU1: 4}, snapshot=number))
     world.later()
     before = world.state.entries[EU1]
     # It may have written anything behind the bound of then; the lane itself is further.
     world.hub.end = 250
-    query.tells(task({EU0: 20, EU1: 6}, point=2, snapshot=number, ends={HUB0: 250}))
+    query.reports(task({EU0: 20, EU1: 6}, point=2, snapshot=number, ends={HUB0: 250}))
     world.observer.tick()
     stuck = {EU1: "stuck"}
-    query.tells(task({EU0: 30, EU1: 6}, point=3, snapshot=number, ends={HUB0: 300}, states=stuck))
+    query.reports(task({EU0: 30, EU1: 6}, point=3, snapshot=number, ends={HUB0: 300}, states=stuck))
     world.later()
     assert (world.bound(EU0), world.bound(EU1)) == (300, 100)
     world.hub.end = 300
@@ -555,9 +555,9 @@ def test_what_is_stuck_keeps_its_last_commit_with_the_bound_of_then(world: World
 
 def test_what_is_stuck_is_let_go_also_while_no_other_point_holds(world: World) -> None:
     query, number = world.begun(positions=Positions({EU0: 0, EU1: 0}))
-    query.tells(task({EU0: 10, EU1: 4}, snapshot=number))
+    query.reports(task({EU0: 10, EU1: 4}, snapshot=number))
     world.observer.tick()
-    query.tells(task({EU0: 10, EU1: 4}, snapshot=number, states={EU1: "stuck"}))
+    query.reports(task({EU0: 10, EU1: 4}, snapshot=number, states={EU1: "stuck"}))
     world.observer.left(query, {EU1})
     assert world.state.unclean == {EU0, EU1}
     world.observer.finish(query, clean=True)
@@ -566,7 +566,7 @@ def test_what_is_stuck_is_let_go_also_while_no_other_point_holds(world: World) -
 
 def test_a_lane_that_has_given_everything_up_ends_without_a_commit(world: World) -> None:
     query, number = world.begun()
-    query.tells(task({EU0: 10}, snapshot=number, states={EU0: "held"}))
+    query.reports(task({EU0: 10}, snapshot=number, states={EU0: "held"}))
     world.observer.left(query, {EU0})
     seq = world.state.seq
     world.later(60.0)
@@ -577,24 +577,24 @@ def test_a_lane_that_has_given_everything_up_ends_without_a_commit(world: World)
 # --- commits that fail ----------------------------------------------------------------------
 
 
-def test_a_commit_that_fails_is_tried_again_with_what_is_told_by_then(
+def test_a_commit_that_fails_is_tried_again_with_what_is_reported_by_then(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Checkpoint) -> None:
         raise CheckpointError("the disk is full")
 
     query, number = world.begun()
-    query.tells(task({EU0: 10}, snapshot=number))
+    query.reports(task({EU0: 10}, snapshot=number))
     with monkeypatch.context() as patched:
         patched.setattr(world.table, "append", fail)
         world.later()
         world.later(0.25)
         assert (world.observer.error, world.state.positions[EU0]) == ("the disk is full", 0)
-    query.tells(task({EU0: 20}, point=2, snapshot=number))
+    query.reports(task({EU0: 20}, point=2, snapshot=number))
     world.later(0.25)
     assert (world.observer.error, world.state.positions[EU0]) == ("", 20)
-    told = [(event.kind, event.message) for event in world.events]
-    assert told == [
+    logged = [(event.kind, event.message) for event in world.events]
+    assert logged == [
         ("checkpoint_error", "the disk is full"),
         ("checkpoint_recovered", "checkpoints are committed again"),
     ]
@@ -632,14 +632,14 @@ def test_where_a_failed_commit_that_has_landed_leaves_a_partition_it_starts(
     # Until another commit shows it, it is where it was.
     assert (world.observer.positions[EU0], world.state.positions[EU0]) == (0, 0)
     assert EU0 in world.state.unclean
-    other.tells(task({US0: 10}, snapshot=number))
+    other.reports(task({US0: 10}, snapshot=number))
     world.later()
     assert world.observer.error == ""
     assert EU0 not in world.state.unclean
     assert world.observer.positions == world.state.positions == Positions({EU0: 50, US0: 10})
     assert world.read_again() == world.state
     # Later commits leave what lanes have reported alone.
-    other.tells(task({US0: 20}, point=2, snapshot=number))
+    other.reports(task({US0: 20}, point=2, snapshot=number))
     world.observer.tick()
     assert world.observer.positions[US0] == 20
 
@@ -647,7 +647,7 @@ def test_where_a_failed_commit_that_has_landed_leaves_a_partition_it_starts(
 def test_beside_another_writer_nothing_is_committed_any_more(world: World) -> None:
     query, number = world.begun()
     CheckpointTable.create(str(world.folder)).claim_epoch("another one")
-    query.tells(task({EU0: 10}, snapshot=number))
+    query.reports(task({EU0: 10}, snapshot=number))
     world.later()
     assert isinstance(world.observer.conflict, CheckpointConflictError)
     assert world.observer.error == ""
@@ -668,18 +668,18 @@ def test_what_the_hub_has_lost_is_said_at_once_of_all_that_may_have_been_copied_
     world: World,
 ) -> None:
     us, number = world.begun(end=40, positions=Positions({US0: 0}), name="us")
-    us.tells(task({US0: 3}, snapshot=number))
+    us.reports(task({US0: 3}, snapshot=number))
     world.hub.end = 50
     world.observer.finish(us, clean=True)
     eu, number = world.begun(end=100, positions=Positions({EU0: 0, EU1: 0}))
     other, _ = world.begun(end=100, positions=Positions({EU2: 0}), name="other")
     elsewhere = Positions({US1: 7})
     aside, _ = world.begun(end=100, positions=elsewhere, name="aside", into="logs")
-    aside.tells(task(elsewhere, snapshot=number))
-    eu.tells(task({EU0: 10, EU1: 4}, snapshot=number, ends={HUB0: 150}))
+    aside.reports(task(elsewhere, snapshot=number))
+    eu.reports(task({EU0: 10, EU1: 4}, snapshot=number, ends={HUB0: 150}))
     world.observer.tick()
     # A report that came with it, and an answer to nothing that the hub still holds.
-    eu.tells(task({EU0: 12, EU1: 4}, point=2, snapshot=number, ends={HUB0: 170}))
+    eu.reports(task({EU0: 12, EU1: 4}, point=2, snapshot=number, ends={HUB0: 170}))
     world.connector.cuts = {HUB0: 60}
     world.observer.tick()
     assert world.read_again().positions == Positions({EU0: 12, EU1: 4, EU2: 0, US0: 3, US1: 7})
@@ -688,8 +688,8 @@ def test_what_the_hub_has_lost_is_said_at_once_of_all_that_may_have_been_copied_
     assert world.bound(EU0) == world.bound(EU2) == 60
     assert world.state.entries[US0].snapshot.clean
     # It stays so however they end, until the hub was read.
-    other.tells(task({EU2: 5}, snapshot=number, ends={HUB0: 170}))
-    aside.tells(task({US1: 8}, point=2, snapshot=number))
+    other.reports(task({EU2: 5}, snapshot=number, ends={HUB0: 170}))
+    aside.reports(task({US1: 8}, point=2, snapshot=number))
     world.later()
     world.hub.end = 90
     world.observer.finish(eu, clean=False)
@@ -700,11 +700,11 @@ def test_what_the_hub_has_lost_is_said_at_once_of_all_that_may_have_been_copied_
     assert lost(world) == dict.fromkeys((EU0, EU1, EU2, US0, US1), NO_CUTS)
     # What begins then is of the hub as it is.
     eu, number = world.begun(end=90, positions=Positions({EU0: 8}))
-    eu.tells(task({EU0: 9}, snapshot=number, ends={HUB0: 95}))
+    eu.reports(task({EU0: 9}, snapshot=number, ends={HUB0: 95}))
     world.later()
     assert (world.bound(EU0), lost(world)[EU0]) == (95, {})
-    told = [it.fields for it in world.events if it.kind == "hub_lost"]
-    assert told == [{"hub_partitions": 1}]
+    logged = [it.fields for it in world.events if it.kind == "hub_lost"]
+    assert logged == [{"hub_partitions": 1}]
 
 
 def test_what_was_decided_before_the_hub_had_lost_something_is_not_begun(world: World) -> None:
@@ -747,7 +747,7 @@ def test_a_lane_that_starts_or_ends_asks_for_the_ends_of_its_own_hub_topics_alon
     # All of them are bounds of those that have begun before.
     assert hub_ends_for(world.state, [EU0]) == {HUB0: 10}
     asked.clear()
-    query.tells(task({US0: 3}, snapshot=number))
+    query.reports(task({US0: 3}, snapshot=number))
     world.observer.finish(query, clean=True)
     assert asked == [{"orders": 1}]
     assert hub_ends_for(world.state, [US0]) == {HUB0: 17, logs[0]: 27, logs[1]: 5}
@@ -759,7 +759,7 @@ def test_a_lane_that_starts_or_ends_asks_for_the_ends_of_its_own_hub_topics_alon
 
 def test_a_hub_that_ends_before_it_ended_has_lost_something(world: World) -> None:
     query, number = world.begun(end=100)
-    query.tells(task({EU0: 10}, snapshot=number, ends={HUB0: 150}))
+    query.reports(task({EU0: 10}, snapshot=number, ends={HUB0: 150}))
     world.observer.tick()
     world.hub.end = 149
     world.later(observer.READ_SECONDS)
@@ -771,7 +771,7 @@ def test_a_hub_that_ends_before_it_ended_has_lost_something(world: World) -> Non
     world.observer.tick()
     us = Query("us", Positions({US0: 0}))
     world.observer.watch(us)
-    us.tells(task({US0: 7}, snapshot=number, ends={HUB0: 170}))
+    us.reports(task({US0: 7}, snapshot=number, ends={HUB0: 170}))
     world.observer.tick()
     assert lost(world) == {EU0: {0: 120}, US0: {0: 120}}
     assert world.bound(US0) == 120
@@ -779,7 +779,7 @@ def test_a_hub_that_ends_before_it_ended_has_lost_something(world: World) -> Non
 
 def test_what_the_hub_has_lost_is_said_later_where_it_cannot_be_committed(world: World) -> None:
     query, number = world.begun(end=100)
-    query.tells(task({EU0: 10}, snapshot=number, ends={HUB0: 150}))
+    query.reports(task({EU0: 10}, snapshot=number, ends={HUB0: 150}))
     world.begun(end=150, positions=Positions({US0: 0}), name="us")
     world.connector.cuts = {HUB0: 60}
     with pytest.MonkeyPatch.context() as patched:
@@ -794,7 +794,7 @@ def test_what_the_hub_has_lost_is_said_later_where_it_cannot_be_committed(world:
     assert lost(world) == {EU0: {0: 60}, US0: {0: 60}}
 
 
-def test_an_error_that_nobody_foresaw_ends_the_thread_and_is_told(
+def test_an_unforeseen_error_ends_the_thread_and_is_kept(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:
@@ -816,7 +816,7 @@ def test_commits_of_lanes_that_move_and_start_again_all_day_leave_nothing_behind
         nonlocal query, number
         world.hub.end = 100 + 2 * at
         ends = {HUB0: 100 + at}
-        query.tells(task({EU0: at, EU1: 0}, point=at + 1, snapshot=number, ends=ends))
+        query.reports(task({EU0: at, EU1: 0}, point=at + 1, snapshot=number, ends=ends))
         world.later()
         number = world.connector.number
         if at % 10 == 9:

@@ -53,7 +53,7 @@ def test_a_number_that_is_not_known_bounds_nothing() -> None:
     known, foreign = task({EU: 5}, snapshot=number), task({US: 5}, snapshot=7, ends={HUB: 50})
     assert tail.bound([foreign]) == HubSnapshot(0, {})
     assert tail.bound([known, foreign]) == HubSnapshot(0, {})
-    # Before anything was read the hub may hold records of ours anywhere.
+    # Before anything is read, the hub may hold our records anywhere.
     assert HubTail(3).bound([task({EU: 5}, snapshot=3, ends={HUB: 50})]).ends == {}
     assert tail.bound([]).ends == {}
 
@@ -73,7 +73,7 @@ def test_what_tasks_had_acknowledged_makes_a_newer_snapshot_of_what_is_known() -
     assert tail.number == number
     tail.heard([task({EU: 5}, ends={HUB: 12}), task({US: 5}, ends={HUB: 15, NEW: 8})], 3)
     assert tail.number == number + 1
-    # Of a hub partition that was never asked for nobody knows what it holds from earlier.
+    # What a hub partition holds from earlier is not known if it was never asked for.
     assert tail.newest == HubSnapshot(3, {HUB: 15, OTHER: 10})
 
 
@@ -101,7 +101,7 @@ def test_an_end_is_compared_once_and_again_when_the_hub_is_known_to_be_elsewhere
     assert (tail.newest.ends, ends.looks) == ({HUB: 10, NEW: 8}, 6)
 
 
-def test_a_hub_partition_that_does_not_tell_its_end_keeps_the_one_it_told() -> None:
+def test_a_hub_partition_that_does_not_show_its_end_keeps_the_last_known_one() -> None:
     tail, (number,) = tail_of(HubSnapshot(1, {HUB: 10, OTHER: 10}))
     assert tail.read(HubSnapshot(2, {OTHER: 30, NEW: 5})).ends == {HUB: 10, OTHER: 30, NEW: 5}
     assert (tail.number, tail.newest.taken_ms) == (number + 1, 2)
@@ -196,7 +196,7 @@ class Task:
 
     def __init__(self, number: int) -> None:
         self.hub: list[int | None] = []
-        self.told = number
+        self.learned = number
         """The number of the newest snapshot that it knows."""
         self.sent = self.acknowledged = 0
         self.closed: list[tuple[int, int]] = []
@@ -208,7 +208,7 @@ class Task:
             self.hub.append(arrived)
 
     def acknowledge(self) -> None:
-        """The hub has answered; a point that waited for that is told from then on."""
+        """The hub has answered; a point that waited for that is reported from then on."""
         if self.acknowledged in self.hub:
             self.acknowledged += 1
         while self.closed and self.closed[0][0] <= self.acknowledged:
@@ -217,7 +217,7 @@ class Task:
             self.report = task({EU: position}, snapshot=snapshot, ends={HUB: end})
 
     def close_point(self) -> None:
-        self.closed.append((self.sent, self.told))
+        self.closed.append((self.sent, self.learned))
 
 
 STEPS = ["send", "deliver", "acknowledge", "close", "others", "ask", "learn", "look"]
@@ -246,7 +246,7 @@ def test_whatever_a_report_does_not_cover_lies_behind_its_bound(
         elif step == "ask":
             tail.read(HubSnapshot(0, {HUB: len(writer.hub)}))
         elif step == "learn":
-            writer.told = tail.number
+            writer.learned = tail.number
         else:
             seen = writer.report
             tail.heard([seen], 0)
@@ -254,11 +254,11 @@ def test_whatever_a_report_does_not_cover_lies_behind_its_bound(
         bound = tail.bound([seen]).ends[HUB]
         assert all(at is None or at < seen.positions[EU] for at in writer.hub[:bound])
         # Nothing that it may yet name is forgotten.
-        named = [writer.report.snapshot, *(known for _, known in writer.closed), writer.told]
+        named = [writer.report.snapshot, *(known for _, known in writer.closed), writer.learned]
         assert all(tail.bound([task({EU: 0}, snapshot=it)]).ends for it in named)
 
 
-def test_a_task_that_stands_for_a_day_while_another_one_moves_keeps_few_snapshots() -> None:
+def test_a_task_that_is_stuck_for_a_day_while_another_one_moves_keeps_few_snapshots() -> None:
     tail, (number,) = tail_of(HubSnapshot(0, {HUB: 0}))
     stuck, least = task({EU: 0}, snapshot=number), []
     for second in range(2 * 86_400):
@@ -308,21 +308,21 @@ class Sender:
 
     def __init__(self, number: int) -> None:
         self.open: list[int] = []
-        self.told = number
+        self.learned = number
         self.covered = 0
         """Behind which hub offset all lies that its position does not cover."""
         self.report = task({EU: 0}, snapshot=number)
 
-    def tell(self) -> None:
+    def make_report(self) -> None:
         if not self.open:
-            self.report = task({EU: 0}, snapshot=self.told, ends={HUB: self.covered})
+            self.report = task({EU: 0}, snapshot=self.learned, ends={HUB: self.covered})
 
 
 @examples(500)
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["write", "acknowledge", "tell", "learn", "tick", "ask"]),
+            st.sampled_from(["write", "acknowledge", "report", "learn", "tick", "ask"]),
             st.integers(0, 1),
         ),
         max_size=80,
@@ -343,10 +343,10 @@ def test_a_commit_by_a_newer_snapshot_is_behind_all_that_an_older_one_covers(
             end += 1
         elif step == "acknowledge" and sender.open:
             sender.covered = sender.open.pop(0) + 1
-        elif step == "tell":
-            sender.tell()
+        elif step == "report":
+            sender.make_report()
         elif step == "learn":
-            sender.told = tail.number
+            sender.learned = tail.number
         elif step == "ask":
             tail.read(HubSnapshot(now, {HUB: end}))
         elif step == "tick":

@@ -127,14 +127,14 @@ def test_who_has_a_say_about_a_hub_topic_is_who_feeds_it_or_may() -> None:
     config = config_of()
     scope = scope_of(config, plan_of(config, eu=["orders"], us=["payments"]))
     assert set(scope.feeds) == {("eu", "orders"), ("us", "payments")}
-    # A topic of that name is selected there, and is not there yet; nobody else may give payments.
+    # A topic of that name is selected there, and is not there yet; only `us` may give payments.
     assert scope.may_feed == {"orders": {"eu", "us"}, "payments": {"us"}}
     assert scope.may_get(("us", "orders"))
     assert not scope.may_get(("eu", "orders"))
     assert scope.unseen == frozenset()
 
 
-def test_a_source_that_never_told_its_topics_has_a_say_where_it_may_feed() -> None:
+def test_a_source_that_never_showed_its_topics_has_a_say_where_it_may_feed() -> None:
     config = config_of()
     scope = scope_of(config, plan_of(config, us=["orders", "payments"]))
     assert scope.unseen == {"eu"}
@@ -165,7 +165,7 @@ def test_hub_topics_that_the_same_sources_may_feed_share_one_set() -> None:
             assert may_feed == plain
 
 
-def test_what_a_source_selects_is_told_apart_whatever_it_is_called() -> None:
+def test_sources_are_distinguished_by_what_they_select_and_not_by_their_names() -> None:
     config = config_of(sources={"eu": "orders", "us": "orders", "asia": "payments"})
     assert selects(config, "eu") == selects(config, "us") != selects(config, "asia")
     config = config_of(sources={"eu": "a", "us": "a"}, topics={"rename": "${cluster}.${topic}"})
@@ -198,7 +198,7 @@ def sight(scope: Feeding, now_ms: int = NOON_MS, **rest: Any) -> ClaimSight:
 
 
 def ledger_at(ms: int, *partitions: SourcePartition) -> MarkLedger:
-    """All of these have reached what was told at that moment."""
+    """All of these have reached what was reported at that moment."""
     ledger = MarkLedger()
     ledger.follow(Positions(dict.fromkeys(partitions, 7)), 0.0)
     for alias in {sp.cluster for sp in partitions}:
@@ -254,8 +254,8 @@ def test_a_source_that_may_come_in_holds_it_at_the_listing_of_its_topics() -> No
 def test_a_source_that_is_probed_more_seldom_is_not_named_for_that() -> None:
     ledger = ledger_at(NOON_MS, SP)
     for now_ms, more_ms, held in ((8_000, 0, False), (8_001, 0, True), (18_000, 10_000, False)):
-        told = sight(feeding("eu"), NOON_MS + now_ms, more_ms={"eu": more_ms})
-        (whole, _) = Claims().make(ledger, told)
+        sighted = sight(feeding("eu"), NOON_MS + now_ms, more_ms={"eu": more_ms})
+        (whole, _) = Claims().make(ledger, sighted)
         assert (whole.laggard is not None) is held
 
 
@@ -326,7 +326,7 @@ def test_what_is_undecided_of_a_topic_that_is_gone_holds_it() -> None:
     assert whole.up_to_ms == later - 1_001
 
 
-def test_another_cluster_behind_an_alias_begins_anew_and_a_longer_lateness_takes_nothing_back() -> (
+def test_another_cluster_behind_an_alias_begins_again_and_more_lateness_takes_nothing_back() -> (
     None
 ):
     claims = Claims([claim(NOON_MS - 1_000, "eu", cluster_id="EU", hub_id="HUB")])
@@ -368,19 +368,19 @@ def test_another_cluster_has_reached_nothing_of_what_the_one_before_did() -> Non
         mark = Mark(float(at), at, cluster_id, {}, counts, {SP: end})
         ledger.take(mark, counts, [SP], {SP: LogId(cluster_id)})
     assert ledger.reached(SP) is None
-    # Nor does one count that is still to be told what it is read by.
+    # Nor does a third one count while what is read is still known as that of the second.
     ledger.take(Mark(3.0, 3, "G", {}, counts, {SP: 1}), counts, [SP], {SP: LogId("F")})
     assert (ledger.reached(SP), ledger.doubt(SP)) == (None, OTHER_LOG)
 
 
-def test_an_end_that_is_lower_than_before_counts_when_it_is_told_again() -> None:
+def test_an_end_that_is_lower_than_before_counts_when_it_is_reported_again() -> None:
     ledger, counts = MarkLedger(), {"orders": 1}
-    told = []
+    found = []
     for at, end in enumerate((9, 4, 4), 1):
         ledger.follow(Positions({SP: 4}), float(at))
         ledger.take(Mark(float(at), at, "E", {}, counts, {SP: end}), counts, [SP], {})
-        told.append((ledger.reached(SP), ledger.doubt(SP)))
-    assert told == [(None, ""), (None, CUT), (3, "")]
+        found.append((ledger.reached(SP), ledger.doubt(SP)))
+    assert found == [(None, ""), (None, CUT), (3, "")]
     # But never one below what had been read before it was asked for.
     ledger.follow(Positions({SP: 6}), 4.0)
     for at in (5, 6, 7):
@@ -419,7 +419,7 @@ def test_a_record_is_late_when_all_of_its_bucket_is_below_a_claim_that_was_made_
     late = LateCounts((1_000, 20_000))
     claimed: dict[str, int | None] = {"eu": NOON_MS}
     late.follow({"eu": (0, 0, 0)}, claimed, NOON_MS)
-    # It may be that these came before the claim, of which no report has told yet.
+    # These may have come before the claim, and no report has shown them yet.
     assert late.follow({"eu": (5, 5, 5)}, claimed, NOON_MS + 100) == {"eu": 0}
     # By then the claim is 9 s ago. The second bucket begins above 1 s, the third above 20 s.
     assert late.follow({"eu": (6, 7, 8)}, claimed, NOON_MS + 9_000) == {"eu": 3}
@@ -652,7 +652,9 @@ def test_the_first_topics_of_a_source_are_written_at_once(tmp_path: Path) -> Non
     assert len(woken) == 2
 
 
-def test_a_table_that_cannot_be_written_is_told_once_and_nothing_is_claimed(tmp_path: Path) -> None:
+def test_a_table_that_cannot_be_written_is_logged_once_and_nothing_is_claimed(
+    tmp_path: Path,
+) -> None:
     (log := tmp_path / "completeness" / "_delta_log").mkdir(parents=True)
     (log / f"{0:020}.json").write_text("")
     events: list[Event] = []
@@ -759,7 +761,7 @@ class Shell:
 UNTIL = ("--topic", "orders", "--until", "2026-11-24T12:00Z")
 
 
-def test_the_command_ends_with_0_when_it_is_complete_and_tells_what_was_lost(
+def test_the_command_ends_with_0_when_it_is_complete_and_shows_what_was_lost(
     tmp_path: Path,
 ) -> None:
     shell = Shell(tmp_path)
@@ -798,12 +800,12 @@ def test_the_command_refuses_what_it_cannot_wait_for(tmp_path: Path, more: tuple
 # Shown
 
 
-def test_the_status_tells_each_claim_with_its_laggard() -> None:
-    told = completeness_of([claim(laggard=HELD), claim(None, "us")], 120.0, {"us": 4})
-    assert told.topics[0].up_to == to_moment(NOON_MS)
-    assert told.topics[0].laggard is not None
-    assert told.topics[0].laggard.words == "us/orders-3 is paused: paused since noon"
-    assert (told.topics[1].source, told.topics[1].up_to, told.late) == ("us", None, {"us": 4})
+def test_the_status_shows_each_claim_with_its_laggard() -> None:
+    shown = completeness_of([claim(laggard=HELD), claim(None, "us")], 120.0, {"us": 4})
+    assert shown.topics[0].up_to == to_moment(NOON_MS)
+    assert shown.topics[0].laggard is not None
+    assert shown.topics[0].laggard.words == "us/orders-3 is paused: paused since noon"
+    assert (shown.topics[1].source, shown.topics[1].up_to, shown.late) == ("us", None, {"us": 4})
     # What is claimed where nothing of a source flows is of no one topic.
     assert not completeness_of([replace(claim(), source="us", topic="")], 120.0, {}).topics
 

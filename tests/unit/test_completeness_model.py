@@ -30,7 +30,7 @@ def _action(name: str, *args: st.SearchStrategy[Any], **named: st.SearchStrategy
 
 
 DELAY = st.sampled_from((0, 1, LATENESS_MS, LATENESS_MS, LATENESS_MS + 1))
-# What happens most often stands several times.
+# What happens most often is listed several times.
 ACTIONS = st.one_of(
     *[_action("append", TOPIC, NUMBER, DELAY, opens=st.booleans())] * 5,
     *[_action("go_round"), _action("ask"), _action("answer"), _action("arrive")] * 3,
@@ -82,7 +82,7 @@ KEYS = tuple((alias, topic) for alias in ALIASES for topic in HUB_TOPICS)
 
 
 class Reached(MarkLedger):
-    """A ledger that was told how far each partition is."""
+    """A ledger that is given how far each partition has come."""
 
     def __init__(self, at_ms: dict[SourcePartition, int | None]) -> None:
         super().__init__()
@@ -159,8 +159,8 @@ def test_claims_are_as_if_each_source_were_claimed_for_each_hub_topic_that_it_ma
                 lambda alias, sp: Laggard(alias, "behind" if sp else "not_listed", topic=str(sp)),
             )
             made = claims.make(Reached(at_ms), sight)
-            told = [it for it in made if it.topic and (it.topics or it.source is None)]
-            assert told == plain.make(Reached(at_ms), sight), f"seed {seed}, step {step}"
+            claimed = [it for it in made if it.topic and (it.topics or it.source is None)]
+            assert claimed == plain.make(Reached(at_ms), sight), f"seed {seed}, step {step}"
 
 
 def _drawn(dice: Random) -> Action:

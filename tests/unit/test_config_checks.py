@@ -196,7 +196,7 @@ def test_names_of_this_machine_are_one_host() -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("setting", "reason"),
     [
         ("retries: 3", "no client of a source reads this, so it has no effect; take it out"),
         ("linger.ms: 3", "no client of a source reads this, so it has no effect; take it out"),
@@ -214,10 +214,10 @@ def test_names_of_this_machine_are_one_host() -> None:
         ),
     ],
 )
-def test_a_setting_without_effect_is_warned_of(setting: str, told: str) -> None:
+def test_a_setting_without_effect_is_warned_of(setting: str, reason: str) -> None:
     name = setting.split(":")[0]
     config = load_text(text_of(f"{{{setting}}}"), env={})
-    assert warnings(config) == [f"sources.eu.kafka.{name}: {told}"]
+    assert warnings(config) == [f"sources.eu.kafka.{name}: {reason}"]
 
 
 def test_what_the_clients_read_is_not_warned_of() -> None:
@@ -230,7 +230,7 @@ def test_what_the_clients_read_is_not_warned_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kafka", "told"),
+    ("kafka", "expected"),
     [
         (
             "{sasl.mechanism: PLAIN, sasl.jaas.config: x}",
@@ -247,10 +247,10 @@ def test_what_the_clients_read_is_not_warned_of() -> None:
         ("{security.protocol: SSL, ssl.key.password: x}", []),
     ],
 )
-def test_a_login_or_tls_that_is_not_used_is_warned_of(kafka: str, told: list[str]) -> None:
+def test_a_login_or_tls_that_is_not_used_is_warned_of(kafka: str, expected: list[str]) -> None:
     """A broker that takes connections without it as well would be read all the same."""
     found = warnings(load_text(text_of(kafka), env={}))
-    assert found == [f"sources.eu.kafka.{it}" for it in told]
+    assert found == [f"sources.eu.kafka.{it}" for it in expected]
 
 
 def test_a_quiet_config_has_no_warnings() -> None:

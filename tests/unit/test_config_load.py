@@ -45,7 +45,7 @@ def test_the_minimum_takes_every_default() -> None:
     assert config.stream.lanes == "auto"
 
 
-def test_every_problem_is_told_at_once() -> None:
+def test_every_problem_is_reported_at_once() -> None:
     text = """
 name: my hub
 hub:
@@ -588,10 +588,10 @@ def test_a_failed_reference_is_the_only_problem_of_its_setting(value: str, expec
         ),
     ],
 )
-def test_what_an_added_source_refers_to_is_not_told(
+def test_what_an_added_source_refers_to_is_not_shown(
     tmp_path: Path, source: dict[str, Any], path: str
 ) -> None:
-    """Whoever adds or checks a source gives the reference, and may not be who may see the value."""
+    """Anyone who adds or checks a source gives a reference, but may not be allowed its value."""
     (tmp_path / "x").write_text("unseen")
     good = {"bootstrap_servers": "us:1", "topics": {"include": "a"}}
     with pytest.raises(ConfigError) as caught:
@@ -606,7 +606,7 @@ def test_what_an_added_source_refers_to_is_not_told(
     assert found.keys() == {path, "sources.us.weight"}
     assert "its value is not shown" in str(found[path])
     assert "unseen" not in str(caught.value).lower()
-    # What has nothing to do with it is told as ever.
+    # What has nothing to do with it is shown as usual.
     assert "'0' is not a whole number" in str(found["sources.us.weight"])
 
 

@@ -114,7 +114,7 @@ def test_however_long_a_text_is_it_is_masked_at_once() -> None:
     assert time.monotonic() - began < 5
 
 
-def test_a_password_is_masked_whatever_stands_before_the_scheme() -> None:
+def test_a_password_is_masked_whatever_precedes_the_scheme() -> None:
     text = "1http://u:p@h jdbc:x://v:q@h"
     assert hide_passwords(text) == f"1http://u:{MASK}@h jdbc:x://v:{MASK}@h"
 

@@ -47,7 +47,9 @@ def test_a_folder_is_read_file_by_file(tmp_path: Path) -> None:
         ("${dir:/etc:..}", "names no file of a folder"),
     ],
 )
-def test_what_is_no_file_of_a_folder_is_told(reference: str, reason: str, tmp_path: Path) -> None:
+def test_what_is_no_file_of_a_folder_is_reported(
+    reference: str, reason: str, tmp_path: Path
+) -> None:
     _, (problem,), failed = resolve({"a": reference}, {}, tmp_path)
     assert (problem.path, failed) == ("a", {"a"})
     assert reason in problem.reason

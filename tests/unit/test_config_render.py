@@ -120,7 +120,7 @@ def test_the_whole_config_is_written() -> None:
     assert tree["topics"]["rename"] == "${topic}"
 
 
-def test_the_schema_stands_alone_and_knows_every_group() -> None:
+def test_the_schema_is_self_contained_and_knows_every_group() -> None:
     schema = json_schema()
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["title"] == "Configuration of an aggregation"
@@ -139,7 +139,7 @@ def test_the_schema_stands_alone_and_knows_every_group() -> None:
     assert kafka["additionalProperties"] == {"type": ["string", "number", "boolean"]}
 
 
-def test_the_table_tells_every_option() -> None:
+def test_the_table_lists_every_option() -> None:
     rows = {row.path: row for row in options_table()}
     assert all(row.description and row.type and row.default for row in rows.values())
     assert rows["hub"].default == "required"

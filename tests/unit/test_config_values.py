@@ -98,6 +98,6 @@ def test_sizes(value: object, size: int) -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, "", "10k", "10Ki", "ten", "-5", "5 bytes", [5]])
-def test_what_is_no_size_is_told_how_to_write_one(value: object) -> None:
+def test_the_error_for_what_is_no_size_says_how_to_write_one(value: object) -> None:
     with pytest.raises(ValueError, match="bytes"):
         parse_size(value)

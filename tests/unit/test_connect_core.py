@@ -142,7 +142,7 @@ def test_what_is_refused_names_its_key(changes: dict[str, str], key: str, words:
     assert words in found[key]
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_everything_that_is_wrong_is_reported_at_once() -> None:
     found = translate("a b", {"transforms": "x", "connector.class": "Y"})
     assert list(problems(found)) == [
         "name",
@@ -153,7 +153,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     ]
 
 
-def test_what_is_not_known_has_no_effect_and_is_told() -> None:
+def test_what_is_not_known_has_no_effect_and_is_noted() -> None:
     found = translate("connect-test", with_config(topic__whitelst="x", vendor__thing="y"))
     assert found.notes["topic.whitelst"] == "is not known; did you mean topic.whitelist?"
     assert found.notes["vendor.thing"] == "is not known"
@@ -187,7 +187,7 @@ def test_a_list_of_mirrormaker_2_means_the_same_in_few_pieces() -> None:
     assert found.source["topics"]["include"] == ["a", r"\Qb|c\E", r"\Qd\E", "(e|f)"]
 
 
-def test_what_only_confluents_own_parts_read_has_no_effect_and_is_told() -> None:
+def test_what_only_confluents_own_parts_read_has_no_effect_and_is_noted() -> None:
     watching = "io.confluent.monitoring.clients.interceptor.MonitoringConsumerInterceptor"
     more = {
         "src.kafka.timestamps.topic.replication.factor": "1",

@@ -1,4 +1,4 @@
-"""Sources as connectors: what Connect's users are told of each state."""
+"""Sources as connectors: what Connect's users see of each state."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_connector_that_runs() -> None:
     assert topics_of(one) == {"eu": {"topics": ["a.replica", "b.replica"]}}
 
 
-def test_topics_are_dealt_to_so_many_tasks_and_to_no_more_than_there_are() -> None:
+def test_topics_are_dealt_to_the_tasks_asked_for_but_to_no_more_than_there_are_topics() -> None:
     found = tasks_of(connector(partitions=TWO, tasks="8"))
     assert [it["config"]["task.assigned.topics"] for it in found] == ["a", "b"]
 
@@ -131,7 +131,9 @@ def test_offsets_that_are_patched_are_of_the_last_record_too() -> None:
         ),
     ],
 )
-def test_offsets_that_are_not_right_are_told(rows: list[dict[str, Any]], words: str) -> None:
+def test_offsets_that_are_not_right_are_refused_with_the_reason(
+    rows: list[dict[str, Any]], words: str
+) -> None:
     with pytest.raises(ValueError, match=words):
         altered("eu", rows)
 
@@ -177,7 +179,7 @@ def test_what_is_paused_or_has_not_begun_has_not_failed(
     one = replace(connector(partitions=parts), starts=starts)
     (found,) = task_states(one, WORKER)
     assert found["state"] == shown
-    # Only what has failed is told why, and not by what has not.
+    # Only what has failed shows why, and names only those parts of it that have.
     waits = {"PAUSED", "RUNNING", *(["HELD"] if starts else [])}
     trace = [f"a-{at}: {it}" for at, it in enumerate(states) if it not in waits]
     assert found.get("trace") == ("\n".join(trace) or None)

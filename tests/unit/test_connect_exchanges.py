@@ -55,7 +55,7 @@ def misfit(shape: Any, value: Any, path: str = "") -> str:
             return f"{path}: {value!r} is no list"
         found = (misfit(shape[0], it, f"{path}[{at}]") for at, it in enumerate(value))
     elif isinstance(shape, type):
-        # True is an int to Python, and to nobody else.
+        # True is an int only to Python.
         return "" if type(value) is shape else f"{path}: {value!r} is no {shape.__name__}"
     else:
         return "" if value == shape else f"{path}: {value!r} is not {shape!r}"
@@ -236,11 +236,11 @@ def test_a_program_reads_every_answer_to_what_it_asks(
 def test_a_script_that_restarts_what_has_failed_ends_no_lane(api: PlayedApi) -> None:
     """As many run by cron: what waits for a person is looked at again, and the rest flows on."""
     api.as_it_began()
-    _, told = ask("GET", f"{api.url}/connectors?expand=status", headers=LOGIN)
-    (task,) = told[ALIAS]["status"]["tasks"]
+    _, reply = ask("GET", f"{api.url}/connectors?expand=status", headers=LOGIN)
+    (task,) = reply[ALIAS]["status"]["tasks"]
     assert (task["state"], task["trace"]) == ("FAILED", "t0-0: QUARANTINED")
     one = f"{api.url}/connectors/{ALIAS}"
     assert ask("POST", f"{one}/tasks/0/restart", headers=LOGIN)[0] == 204
-    code, told = ask("POST", f"{one}/restart?includeTasks=true&onlyFailed=true", headers=LOGIN)
-    assert (code, told["tasks"][0]["state"]) == (202, "RESTARTING")
+    code, reply = ask("POST", f"{one}/restart?includeTasks=true&onlyFailed=true", headers=LOGIN)
+    assert (code, reply["tasks"][0]["state"]) == (202, "RESTARTING")
     assert api.engine.calls == ["request discovery", "publish"] * 2

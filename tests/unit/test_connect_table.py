@@ -39,8 +39,8 @@ def test_the_newest_word_about_a_connector_counts(table: ConnectorTable) -> None
     assert (table.changes()["us"].config or {})["tasks.max"] == "2"
 
 
-def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
-    (tmp_path / "state").write_text("a file where a folder is to be")
+def test_what_cannot_be_written_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where a folder should be")
     with pytest.raises(CheckpointError, match="the table of connectors cannot be written"):
         ConnectorTable(StateStore(str(tmp_path / "state"))).put("us", CONFIG, "me")
 
@@ -90,7 +90,7 @@ def test_a_command_waits_for_a_store_that_is_away_no_longer_than_asked(
     assert waits == ["30s", "5s", None, None]
 
 
-def test_a_store_that_is_away_is_told() -> None:
+def test_a_store_that_is_away_is_reported() -> None:
     """Also that its client takes what bounds the wait."""
     options = options_at(1, "user", "confidential") | {"max_retries": "0"}
     sets = [f"checkpoint.storage_options.{name}={value}" for name, value in options.items()]

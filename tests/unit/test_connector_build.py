@@ -76,7 +76,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def built(compiler: Path, folder: Path) -> Build:
-    """Builds all sources of the folder, against nothing but Java unless told otherwise."""
+    """Builds all sources of the folder, against Java alone unless `against` names more."""
 
     def make(name: str = JAR_NAME, against: tuple[Path, ...] = ()) -> Path:
         sources = sorted(folder.glob("*.java"))
@@ -229,7 +229,7 @@ def test_other_jars_to_compile_against_make_it_stale(
     sources = [folder / "Tiny.java"]
     # Compiled against nothing, which is not what is pinned.
     assert not is_current(jar, sources)
-    # Where no pyspark tells its jars, the sources decide.
+    # Where no pyspark names its jars, the sources decide.
     monkeypatch.setattr(build, "find_spec", lambda name: None)
     assert is_current(jar, sources)
     (folder / "Tiny.java").write_text(TINY + "\n", "utf-8")

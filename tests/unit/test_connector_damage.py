@@ -33,7 +33,7 @@ def logs(draw: st.DrawFn) -> list[Batch]:
 
 
 def answer(search: Search, batches: list[Batch]) -> None:
-    """What a client that asks for the search's offset is told."""
+    """Answer the search as a client does that reads at its offset."""
     assert search.at is not None
     assert search.position <= search.at < search.limit
     batch = next(it for it in batches if it.end > (search.at or 0))
@@ -58,11 +58,11 @@ def test_the_end_is_exact_and_no_good_batch_is_left_out(
     assert search.found() == Damage(position, end, f"batch {bad[0].first}" if bad else "")
 
 
-def test_what_gives_no_answer_is_not_told() -> None:
+def test_what_gives_no_answer_is_not_reported() -> None:
     assert Search(3, 9).found() is None
 
 
-def test_a_search_that_runs_out_of_time_tells_only_what_it_is_certain_of() -> None:
+def test_a_search_that_runs_out_of_time_reports_only_what_it_is_certain_of() -> None:
     batches = [Batch(0, 100, True), Batch(100, 5000, True), Batch(5000, 6000, False)]
     search = Search(0, 6000)
     ends = set()

@@ -1,4 +1,4 @@
-"""What the tasks of a lane report, as the connector tells it and as the engine reads it."""
+"""What the tasks of a lane report, as the connector writes it and as the engine reads it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from aggregator.datapath.connector.reports import (
 from aggregator.model.values import SourcePartition, TopicPartition
 from support.examples import examples
 from support.java_tests import printed_by
-from support.told_reports import Step, Teller, message, since, steps, told
+from support.task_reports import Reporter, Step, message, since, steps, task_report
 
 EU = [SourcePartition("eu", "orders", number) for number in range(3)]
 US = [SourcePartition("us", "orders", number) for number in range(3)]
@@ -47,12 +47,12 @@ def test_without_news_there_is_only_the_number_to_ask_with() -> None:
     assert found == (42, [], {"eu": 1.5}, [], 3, frozenset({"union#1@run"}), [])
 
 
-def test_hub_partitions_that_were_cut_off_as_they_are_told() -> None:
+def test_hub_partitions_that_were_cut_off_as_they_are_reported() -> None:
     found = parse_reports(message(cuts=[["hub.orders", 2, 33], ["hub.orders", 2, 31]]))
     assert found.cuts == [(TopicPartition("hub.orders", 2), at) for at in (33, 31)]
 
 
-def test_log_ends_that_have_changed_as_they_are_told() -> None:
+def test_log_ends_that_have_changed_as_they_are_reported() -> None:
     parts = {"orders/0": [7, -1, 0], "orders/1": [8, 2_500, 1], "orders/2": [-1, -1, 1]}
     task = {"lane": "union", "generation": 3, "cluster": "eu", "parts": parts}
     (found,) = parse_reports(message(ends=[task])).ends
@@ -60,14 +60,14 @@ def test_log_ends_that_have_changed_as_they_are_told() -> None:
     assert found.parts == {EU[0]: (7, None, 0), EU[1]: (8, 2.5, 1), EU[2]: (None, None, 1)}
 
 
-def test_a_report_as_it_is_told() -> None:
-    text = told(
+def test_a_report_as_it_is_written() -> None:
+    text = task_report(
         reading=1,
         task=2,
         states={"orders/1": "held", "orders/0": "refused"},
         reasons={"orders/0": "no ACL"},
         topics={"orders": [4, 400], "logs": [0, 0]},
-        error="TimeoutException: nobody there",
+        error="TimeoutException: no one there",
         ended=True,
         skipping=True,
         skipped=8,
@@ -83,7 +83,7 @@ def test_a_report_as_it_is_told() -> None:
     assert task.states == {EU[0]: REFUSED, EU[1]: HELD}
     assert task.reasons == {EU[0]: "no ACL"}
     assert task.sent == {"orders": Counted(4, 400), "logs": Counted(0, 0)}
-    assert task.error == "TimeoutException: nobody there"
+    assert task.error == "TimeoutException: no one there"
     assert task.ended
     assert task.skipping
     assert (task.skipped, task.replayed, task.looped, task.retried) == (8, 2, 1, 6)
@@ -91,16 +91,16 @@ def test_a_report_as_it_is_told() -> None:
     assert task.unknown == (("orders", "value", "17"),)
 
 
-def test_the_number_of_a_partition_stands_behind_the_last_slash() -> None:
-    report = of(told(positions={"a/b/12": 5}))
+def test_the_number_of_a_partition_is_behind_the_last_slash() -> None:
+    report = of(task_report(positions={"a/b/12": 5}))
     assert report.positions == {SourcePartition("eu", "a/b", 12): 5}
 
 
 def test_a_lane_has_the_positions_states_and_reasons_of_all_its_tasks() -> None:
     report = of(
-        told(reading=1, cluster="us", states={"orders/0": "done"}),
-        told(states={"orders/1": "poisoned"}, reasons={"orders/1": "too large"}),
-        told(task=1, positions={"orders/2": 30}, states={"orders/2": "out_of_range"}),
+        task_report(reading=1, cluster="us", states={"orders/0": "done"}),
+        task_report(states={"orders/1": "poisoned"}, reasons={"orders/1": "too large"}),
+        task_report(task=1, positions={"orders/2": 30}, states={"orders/2": "out_of_range"}),
     )
     assert report.whole
     assert report.positions == {EU[0]: 10, EU[1]: 20, EU[2]: 30, US[0]: 10, US[1]: 20}
@@ -108,63 +108,63 @@ def test_a_lane_has_the_positions_states_and_reasons_of_all_its_tasks() -> None:
     assert report.reasons == {EU[1]: "too large"}
 
 
-def test_what_its_readers_cannot_go_on_with_is_told_with_the_reason_or_else_the_state() -> None:
+def test_what_its_readers_cannot_read_is_reported_with_the_reason_or_else_the_state() -> None:
     report = of(
-        told(
+        task_report(
             states={"orders/0": "refused", "orders/1": "out_of_range"},
             reasons={"orders/0": "no ACL"},
         ),
-        told(task=1, states={"orders/2": "held"}),
-        told(reading=1, cluster="us", states={"orders/0": "poisoned", "orders/1": "done"}),
+        task_report(task=1, states={"orders/2": "held"}),
+        task_report(reading=1, cluster="us", states={"orders/0": "poisoned", "orders/1": "done"}),
     )
     assert report.unread == {EU[0]: "no ACL", EU[1]: "out of range", US[0]: "poisoned"}
 
 
-def test_tasks_are_in_order_whichever_told_first() -> None:
-    report = of(told(reading=1), told(task=1), told(reading=0, task=0))
+def test_tasks_are_in_order_whichever_reported_first() -> None:
+    report = of(task_report(reading=1), task_report(task=1), task_report(reading=0, task=0))
     assert [task.task for task in report.tasks] == [(0, 0), (0, 1), (1, 0)]
 
 
-def test_a_lane_is_whole_when_each_task_has_told() -> None:
-    assert of(told(), told(task=1)).whole
-    assert not of(told(), expected=2).whole
+def test_a_lane_is_whole_when_each_task_has_reported() -> None:
+    assert of(task_report(), task_report(task=1)).whole
+    assert not of(task_report(), expected=2).whole
     assert not of(expected=1).whole
 
 
 def test_a_lane_has_ended_when_all_of_its_tasks_have() -> None:
-    ended, going_on = told(ended=True), told(task=1)
-    assert of(ended, told(task=1, ended=True)).ended
-    assert not of(ended, going_on).ended
+    ended, running = task_report(ended=True), task_report(task=1)
+    assert of(ended, task_report(task=1, ended=True)).ended
+    assert not of(ended, running).ended
     assert not of(ended, expected=2).ended
 
 
-def test_a_lane_is_skipping_until_all_of_its_tasks_have_told_that_they_are_not() -> None:
-    assert not of(told(), told(task=1)).skipping
-    assert of(told(), told(task=1, skipping=True)).skipping
-    assert of(told(), expected=2).skipping
+def test_a_lane_is_skipping_until_all_of_its_tasks_have_reported_that_they_are_not() -> None:
+    assert not of(task_report(), task_report(task=1)).skipping
+    assert of(task_report(), task_report(task=1, skipping=True)).skipping
+    assert of(task_report(), expected=2).skipping
 
 
 def test_states_are_those_of_what_is_not_being_read() -> None:
-    report = of(told(states={"orders/1": "held", "orders/2": "done"}))
+    report = of(task_report(states={"orders/1": "held", "orders/2": "done"}))
     # The same number of another cluster is another partition.
     assert report.states == {EU[1]: HELD, EU[2]: DONE}
 
 
 def test_errors_are_those_of_the_sources_that_give_nothing() -> None:
     report = of(
-        told(error="TimeoutException"),
-        told(task=1, error=""),
-        told(reading=1, cluster="us"),
-        told(reading=2, cluster="cn", error="refused"),
+        task_report(error="TimeoutException"),
+        task_report(task=1, error=""),
+        task_report(reading=1, cluster="us"),
+        task_report(reading=2, cluster="cn", error="refused"),
     )
     assert report.errors == {"eu": "TimeoutException", "cn": "refused"}
 
 
 def test_records_of_all_topics_and_tasks_count() -> None:
     report = of(
-        told(topics={"orders": [4, 400], "logs": [3, 1]}, replayed=2),
-        told(task=1, topics={"orders": [10, 0]}, replayed=5),
-        told(task=2, topics={}),
+        task_report(topics={"orders": [4, 400], "logs": [3, 1]}, replayed=2),
+        task_report(task=1, topics={"orders": [10, 0]}, replayed=5),
+        task_report(task=2, topics={}),
     )
     assert report.records == 17
     assert report.replayed == 7
@@ -179,8 +179,8 @@ def newest(known: dict[tuple[int, int], TaskReport], *tasks: dict[str, Any]) -> 
 
 
 def test_of_a_report_that_says_what_has_changed_all_else_is_as_in_its_base() -> None:
-    base = told(states={"orders/1": "held"})
-    now = told(
+    base = task_report(states={"orders/1": "held"})
+    now = task_report(
         point=8,
         positions={"orders/0": 11, "orders/1": 20},
         ends=[["hub.orders", 0, 32], ["hub.orders", 1, 1], ["hub.orders", 2, 33]],
@@ -212,12 +212,12 @@ def test_of_a_report_that_says_what_has_changed_all_else_is_as_in_its_base() -> 
 
 def test_changes_of_what_is_not_here_are_left_out_and_all_is_asked_for() -> None:
     known: dict[tuple[int, int], TaskReport] = {}
-    newest(known, told())
-    lacking, other = since(told(number=999), told(point=9)), told(task=1)
+    newest(known, task_report())
+    lacking, other = since(task_report(number=999), task_report(point=9)), task_report(task=1)
     found = parse_reports(message(lacking, other, seq=42), {("orders", 3): known})
     assert found.seq == 0
     assert [it.task for it in found.tasks] == [(0, 1)]
-    # Nobody follows this one.
+    # No one follows this one.
     found = parse_reports(message(lacking, seq=42), {("orders", 4): {}})
     assert (found.seq, found.tasks) == (42, [])
 
@@ -227,18 +227,18 @@ def test_changes_of_what_is_not_here_are_left_out_and_all_is_asked_for() -> None
 def test_what_has_changed_gives_the_whole_report_whatever_was_lost_before(
     taken: list[Step],
 ) -> None:
-    tellers = [Teller(0), Teller(1)]
+    reporters = [Reporter(0), Reporter(1)]
     known: dict[tuple[int, int], TaskReport] = {}
     for number, parts, places, state, whole, is_read in taken:
-        tellers[number].goes_on(parts, places, state)
-        texts = tellers[number].tells(known.get((0, number)), whole=whole)
+        reporters[number].advance(parts, places, state)
+        texts = reporters[number].reports(known.get((0, number)), whole=whole)
         if is_read:
             (found,) = newest(known, *texts)
-            assert [found] == parse_reports(message(tellers[number].now)).tasks
+            assert [found] == parse_reports(message(reporters[number].now)).tasks
 
 
 @pytest.mark.slow
-def test_what_the_connector_tells_gives_the_whole_reports_of_its_tasks(tmp_path: Path) -> None:
+def test_what_the_connector_reports_gives_the_whole_reports_of_its_tasks(tmp_path: Path) -> None:
     known: dict[tuple[int, int], TaskReport] = {}
     lines = printed_by("PrintReports", tmp_path, "RandomTask", "Specs")
     sizes = []
@@ -256,7 +256,7 @@ def test_what_the_connector_tells_gives_the_whole_reports_of_its_tasks(tmp_path:
 
 @pytest.mark.parametrize("missing", ["positions", "snapshot", "ends", "ended", "states"])
 def test_a_report_that_lacks_something_is_not_taken(missing: str) -> None:
-    text = told()
+    text = task_report()
     del text[missing]
     with pytest.raises(KeyError, match=missing):
         of(text)

@@ -1,4 +1,4 @@
-"""A lane as the connector is told of it: the JSON, and that the connector reads it so."""
+"""The JSON that describes a lane to the connector, and that the connector reads it so."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_route_that_two_readings_share_is_there_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "told"),
+    ("limits", "expected"),
     [
         (Limits(), {}),
         (Limits(max_bytes=0, ahead_ms=0), {"max_bytes": 0, "ahead_ms": 0}),
@@ -209,8 +209,10 @@ def test_a_route_that_two_readings_share_is_there_once() -> None:
         (Limits(key_required=True), {"key_required": True}),
     ],
 )
-def test_only_what_is_limited_is_told(limits: Limits, told: dict[str, Any]) -> None:
-    assert routes(replace(ORDERS, poison=PoisonRule(limits=limits)), LOGGED)[0]["limits"] == told
+def test_a_route_lists_only_limits_that_are_set(limits: Limits, expected: dict[str, Any]) -> None:
+    assert (
+        routes(replace(ORDERS, poison=PoisonRule(limits=limits)), LOGGED)[0]["limits"] == expected
+    )
 
 
 def test_the_quarantine_is_that_of_whichever_route_has_one() -> None:
@@ -225,7 +227,7 @@ def test_the_quarantine_is_that_of_whichever_route_has_one() -> None:
 @pytest.mark.slow
 def test_the_connector_reads_it_as_it_is_meant(tmp_path: Path) -> None:
     kept = replace(LOGGED, poison=PoisonRule("hub.refused", quarantine_bytes=500), origin="header")
-    # A key moves when its topic grows; what is told of another topic says nothing of this one.
+    # A key moves when its topic grows; an entry of another topic says nothing about this one.
     later = {
         TopicPartition("hub.orders", 1): {b"\x00\xff\x80": 13},
         TopicPartition("hub.orders", 4): {b"": 12, b"\x00\xff\x80": 11},

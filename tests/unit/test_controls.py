@@ -36,7 +36,7 @@ def test_the_newest_word_about_a_source_counts(tmp_path: Path) -> None:
     assert controls.read().sources.keys() == {"eu", "us"}
     controls.put("us", paused=False)
     controls.put("us", paused=False)
-    # Paused once more while it is: since the first time, and by whoever did it then.
+    # Pausing it again changes nothing: the first time counts, and who did it then.
     controls.put("eu", paused=True, by="bob")
     assert Controls(StateStore(str(tmp_path / "state"))).read().sources == {
         "eu": Pause(first, by="ann")
@@ -204,8 +204,8 @@ def test_what_is_resumed_with_what() -> None:
         to_resume(first, [topic, first])
 
 
-def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
-    (tmp_path / "state").write_text("a file where a folder is to be")
+def test_a_table_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where a folder has to be")
     with pytest.raises(CheckpointError, match="the table of controls cannot be written"):
         Controls(StateStore(str(tmp_path / "state"))).put("eu", paused=True)
 
@@ -214,8 +214,8 @@ def test_another_writer_is_a_conflict_in_the_checkpoint_table_alone() -> None:
     with pytest.raises(CheckpointConflictError), translated("state", "written", TABLE):
         raise CommitFailedError("version 7 is there")
     with (
-        pytest.raises(CheckpointError, match="controls was written by another") as told,
+        pytest.raises(CheckpointError, match="controls was written by another") as raised,
         translated("state", "written", "controls"),
     ):
         raise CommitFailedError("version 7 is there")
-    assert not isinstance(told.value, CheckpointConflictError)
+    assert not isinstance(raised.value, CheckpointConflictError)

@@ -110,7 +110,7 @@ def test_without_java_a_store_cannot_be_opened(
 
 
 @pytest.mark.slow
-def test_a_store_is_read_anew_when_it_holds_something_else(ca: Authority, tmp_path: Path) -> None:
+def test_a_store_is_read_again_when_it_holds_something_else(ca: Authority, tmp_path: Path) -> None:
     store = tmp_path / "store.p12"
     subjects = []
     for name in ("first", "second"):
@@ -121,7 +121,7 @@ def test_a_store_is_read_anew_when_it_holds_something_else(ca: Authority, tmp_pa
 
 
 @pytest.mark.slow
-def test_certificates_are_told_with_their_ends(ca: Authority) -> None:
+def test_certificates_are_shown_with_their_ends(ca: Authority) -> None:
     old = ca.issue("old", expired=True)
     settings = {
         "security.protocol": "SSL",

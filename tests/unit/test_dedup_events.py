@@ -212,7 +212,7 @@ class Played:
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
-        self.stands = {"ready": False, "blocked": False, "uncertain": 0, "events": 0, "bytes": 0}
+        self.status = {"ready": False, "blocked": False, "uncertain": 0, "events": 0, "bytes": 0}
         self.answer: dict[str, Any] = {"read": 4, "released": 1, "remade": False, "ends": [10]}
         self.events: list[bytes] = []
         self.ends = [10]
@@ -223,10 +223,10 @@ class Played:
         return self.ids.pop(0) if len(self.ids) > 1 else self.ids[0]
 
     def forget(self, topic: str, by: str) -> None:
-        self.stands["ready"] = False
+        self.status["ready"] = False
 
     def stand(self) -> list[dict[str, Any]]:
-        return [{"topic": RULE.hub_topic, "by": RULE.by, "window_ms": WINDOW_MS, **self.stands}]
+        return [{"topic": RULE.hub_topic, "by": RULE.by, "window_ms": WINDOW_MS, **self.status}]
 
     def read(
         self,
@@ -244,7 +244,7 @@ class Played:
 
     def begin(self, topic: str, by: str, ends: Sequence[int]) -> None:
         self.calls.append(("begin", list(ends)))
-        self.stands["ready"] = True
+        self.status["ready"] = True
 
     def covered(self, topic: str, by: str) -> list[int]:
         return self.ends
@@ -272,8 +272,8 @@ class World:
         config = config_of(folder, topics={"dedup": {"by": RULE.by, "window": "1m"}})
         self.folder = folder
         in_force: Any = SimpleNamespace(config=config)
-        self.connector, self.told = Played(), list[Event]()
-        self.keeper = keeper_of(in_force, self.connector, self.told.append)
+        self.connector, self.emitted = Played(), list[Event]()
+        self.keeper = keeper_of(in_force, self.connector, self.emitted.append)
         self.table = DedupTable(StateStore(str(folder)))
 
     def turn(self, *, last: bool = False) -> list[tuple[Any, ...]]:
@@ -285,9 +285,9 @@ class World:
     def start(self, topic_id: str, **answer: Any) -> tuple[list[int], int]:
         """Another start: from which ends it reads the hub, and how many events it loads."""
         self.connector.ids = [topic_id]
-        self.connector.stands["ready"] = False
+        self.connector.status["ready"] = False
         self.connector.answer |= {"remade": False, **answer}
-        self.keeper = keeper_of(self.keeper._in_force, self.connector, self.told.append)
+        self.keeper = keeper_of(self.keeper._in_force, self.connector, self.emitted.append)
         (_, ends), *loads, _ = self.turn()
         return ends, sum(count for _, count in loads)
 
@@ -324,7 +324,7 @@ def test_without_a_table_the_hub_is_read_for_the_window_and_then_records_flow(
 ) -> None:
     world = World(tmp_path)
     assert world.turn() == [("read", []), ("begin", [10])]
-    assert [it.kind for it in world.told] == ["dedup_ready"]
+    assert [it.kind for it in world.emitted] == ["dedup_ready"]
     assert world.turn() == []
     assert [it.ready for it in world.keeper.known] == [True]
 
@@ -344,7 +344,7 @@ def test_a_restart_takes_the_table_and_reads_the_hub_from_where_that_ends(tmp_pa
     assert sum(count for _, count in loads) == 3
 
 
-def test_a_mark_stands_behind_the_last_of_the_events_that_it_covers(tmp_path: Path) -> None:
+def test_a_mark_is_behind_the_last_of_the_events_that_it_covers(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.turn()
     world.turn()
@@ -390,7 +390,7 @@ def test_of_a_hub_topic_that_has_lost_records_no_start_takes_what_it_held_before
     assert world.start("one") == ([200], 2)
 
 
-def test_a_hub_that_tells_no_ids_is_believed_by_its_ends(tmp_path: Path) -> None:
+def test_a_hub_that_reports_no_ids_is_believed_by_its_ends(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.start("")
     world.hold(5, 99)
@@ -408,33 +408,33 @@ def test_a_hub_topic_that_is_created_again_meanwhile_is_read_again(
     # While it is read, and then while it runs.
     world.connector.ids = ["one", "two"]
     assert world.turn() == [("read", [])]
-    assert "created again while it was read" in world.told[-1].message
+    assert "created again while it was read" in world.emitted[-1].message
     assert world.turn() == [("read", []), ("begin", [10])]
     world.connector.events = [rows((1, 1, now_second()))]
     assert world.turn() == []
     world.connector.ids = ["three"]
     assert world.turn() == []
-    assert world.told[-1].kind == "dedup_forgotten"
+    assert world.emitted[-1].kind == "dedup_forgotten"
     assert world.turn() == [("read", []), ("begin", [10])]
 
 
 def test_while_others_write_there_without_it_nothing_is_read(tmp_path: Path) -> None:
     world = World(tmp_path)
-    world.connector.stands["blocked"] = True
+    world.connector.status["blocked"] = True
     assert world.turn() == []
-    world.connector.stands["blocked"] = False
+    world.connector.status["blocked"] = False
     assert world.turn()[-1] == ("begin", [10])
 
 
 def test_records_of_tasks_that_are_gone_are_looked_for_in_the_hub(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.turn()
-    world.connector.stands["uncertain"] = 2
+    world.connector.status["uncertain"] = 2
     assert world.turn() == [("read", [])]
-    assert "1 are not there" in world.told[-1].message
+    assert "1 are not there" in world.emitted[-1].message
 
 
-def test_a_table_that_cannot_be_written_is_told_once_and_tried_again(
+def test_a_table_that_cannot_be_written_is_reported_once_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(tmp_path)
@@ -447,19 +447,19 @@ def test_a_table_that_cannot_be_written_is_told_once_and_tried_again(
         world.connector.events = [rows((1, 1, now_second()))]
         world.turn()
         world.turn()
-        assert [it.kind for it in world.told] == ["dedup_ready", "dedup_failed"]
+        assert [it.kind for it in world.emitted] == ["dedup_ready", "dedup_failed"]
         assert len(world.connector.events) == 1
     world.turn()
     assert world.connector.events == []
 
 
-def test_a_dropped_record_tells_its_event_and_by_what_rule() -> None:
+def test_a_dropped_record_shows_its_event_and_by_what_rule() -> None:
     origin = Origin(SourcePartition("eu", "orders", 3), 5)
     reason = "duplicate header:event-id an id with spaces"
     record = Quarantined(origin, 1, reason, "orders", 10, "whole", 0, 2)
-    told = dropped_of(LedgerEntry(record))
-    assert (told.by, told.event) == ("header:event-id", "an id with spaces")
-    assert (told.origin, told.state) == ("eu/orders-3@5", "dropped")
+    dropped = dropped_of(LedgerEntry(record))
+    assert (dropped.by, dropped.event) == ("header:event-id", "an id with spaces")
+    assert (dropped.origin, dropped.state) == ("eu/orders-3@5", "dropped")
 
 
 @pytest.mark.parametrize(
@@ -467,9 +467,9 @@ def test_a_dropped_record_tells_its_event_and_by_what_rule() -> None:
 )
 def test_the_status_says_what_is_known(*, ready: bool, words: str) -> None:
     found = DedupStatus(hub_topic="orders", by="key", ready=ready, events=1234, bytes=2**21)
-    told = to_text(report_of_status(status_with(dedup=(found,))), tty=False)
-    assert "One event once in orders, by key: " in told
-    assert words in told
+    text = to_text(report_of_status(status_with(dedup=(found,))), tty=False)
+    assert "One event once in orders, by key: " in text
+    assert words in text
     assert "One event once" not in to_text(report_of_status(status_with()), tty=False)
 
 

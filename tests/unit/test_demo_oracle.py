@@ -81,7 +81,7 @@ def test_order_counts_within_a_source_partition_and_hub_partition_only() -> None
     assert defects(mixed) == {}
 
 
-def test_what_nobody_acknowledged_is_unexpected() -> None:
+def test_what_no_one_acknowledged_is_unexpected() -> None:
     assert defects([*PERFECT, found(EU0, 9)]) == {"unexpected": 1}
     other = tally(SENT, [*PERFECT, Found("orders", 0, None)])
     assert other[Flow(NOWHERE, "orders")].unexpected == 1

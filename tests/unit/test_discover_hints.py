@@ -58,8 +58,12 @@ def test_a_certificate_that_is_not_trusted_says_why(why: str, hint: str) -> None
     text = f"{FAILED}certificate verify failed: broker certificate could not be verified"
     failure = explain("eu", "sources.eu", None, [KafkaError(SSL, text)], 1)
     assert not_trusted(failure)
-    told = with_reason(failure, "sources.eu", why)
-    assert (told.kind, why in told.reason, hint in told.hint) == (FailureKind.REFUSED, True, True)
+    explained = with_reason(failure, "sources.eu", why)
+    assert (explained.kind, why in explained.reason, hint in explained.hint) == (
+        FailureKind.REFUSED,
+        True,
+        True,
+    )
 
 
 def test_what_a_client_counts_is_left_out() -> None:

@@ -79,7 +79,7 @@ def at(offset: int, timestamp: int = -1) -> Any:
         (cluster({0: 1}, brokers=()), [ONE], {ONE: KafkaError.LEADER_NOT_AVAILABLE}),
     ],
 )
-def test_what_has_no_leader_is_told(
+def test_what_has_no_leader_is_reported(
     found: ClusterMetadata, asked: list[TopicPartition], absent: dict[TopicPartition, int]
 ) -> None:
     assert absent == {
@@ -135,7 +135,7 @@ def test_who_takes_no_connection_is_away() -> None:
         socket.socket() as bound,
         answering(listens),
     ):
-        # Bound, so that nobody else has it, and nobody listens.
+        # Bound, so that no one else takes the port; no one listens on it.
         bound.bind(("127.0.0.1", 0))
         found.brokers = {1: BrokerMetadata(), 2: BrokerMetadata()}
         for number, each in ((1, listens), (2, bound)):
@@ -154,7 +154,7 @@ def test_who_takes_no_connection_is_away() -> None:
         (ListOffsetsResultInfo(0, -1, -1), None),
         # No record has that timestamp.
         (ListOffsetsResultInfo(-1, -1, -1), None),
-        # And no leader has told anything.
+        # And no leader has answered.
         (ListOffsetsResultInfo(-1001, -1, -1), KafkaError._TIMED_OUT),
         (groups([], []), None),
         (groups(["one"], [DOWN]), None),

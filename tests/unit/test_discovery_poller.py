@@ -35,13 +35,13 @@ def config(*sets: str) -> Config:
 
 
 def test_a_snapshot_by_the_old_config_is_never_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, go_on = threading.Event(), threading.Event()
+    begun, proceed = threading.Event(), threading.Event()
     asked: list[tuple[list[str], list[str]]] = []
 
     def slow(config: Config, known: dict[str, ClusterFacts], *_: object) -> AggregatorError:
         asked.append(([*config.sources], [*known]))
         begun.set()
-        go_on.wait(30)
+        proceed.wait(30)
         raise AggregatorError(f"discovery {len(asked)}")
 
     monkeypatch.setattr(poller_module, "_discover", slow)
@@ -53,7 +53,7 @@ def test_a_snapshot_by_the_old_config_is_never_handed_over(monkeypatch: pytest.M
     assert begun.wait(30)
     in_force.config = config()
     begun.clear()
-    go_on.set()
+    proceed.set()
     # Discovery runs again at once, by the new config; the first result is not handed over.
     assert begun.wait(30)
     poller.stop()

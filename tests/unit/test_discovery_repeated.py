@@ -412,9 +412,11 @@ def test_one_position_is_that_of_all() -> None:
 def test_what_is_committed_is_split_by_source_once_for_each_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    told: dict[str, Any] = {}
+    published: dict[str, Any] = {}
     monkeypatch.setattr(
-        GroupPublisher, "publish", lambda self, positions: told.update({self._alias: positions})
+        GroupPublisher,
+        "publish",
+        lambda self, positions: published.update({self._alias: positions}),
     )
     split = counted(monkeypatch, position_groups, "_by_source")
     groups = Groups(lambda _: None)
@@ -424,8 +426,8 @@ def test_what_is_committed_is_split_by_source_once_for_each_commit(
         groups.follow(Now(config, None, state))
     assert len(split) == 2
     own = {TopicPartition("a", 0): 7, TopicPartition("a", 1): 8}
-    assert (told["eu"], told["de"]) == (own, {})
-    assert Counter(map(len, told.values())) == {2: 2, 0: 1}
+    assert (published["eu"], published["de"]) == (own, {})
+    assert Counter(map(len, published.values())) == {2: 2, 0: 1}
     # Who asks for nothing costs nothing.
     groups.follow(Now(config_of({"eu": source("a")}), None, state_of(eu=1)))
     assert len(split) == 2

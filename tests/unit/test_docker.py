@@ -131,7 +131,7 @@ def test_the_health_check_asks_whether_it_is_alive(tmp_path: Path) -> None:
             # What is not there.
             assert health_check(f"{server.url}/dead") != 0
         assert health_check(f"{server.url}/alive") != 0
-    # As it is told to: there is none to ask.
+    # Without an address there is no API to ask.
     assert health_check("") == 0
     (port,) = re.findall(r":(\d+)/alive", str(arguments("ENV")))
     assert port == arguments("EXPOSE")[0]
@@ -185,8 +185,8 @@ def test_prometheus_scrapes_the_aggregator_with_the_token_that_may_look() -> Non
     assert job["static_configs"] == [{"targets": [f"aggregator:{port}"]}]
     (given,) = SERVICES["prometheus"]["configs"]
     assert job["authorization"] == {"credentials_file": given["target"]}
-    told = COMPOSE["configs"][given["source"]]["content"]
-    assert told == SERVICES["aggregator"]["environment"]["AGGREGATOR_READ_TOKEN"]
+    token = COMPOSE["configs"][given["source"]]["content"]
+    assert token == SERVICES["aggregator"]["environment"]["AGGREGATOR_READ_TOKEN"]
     # The rules lie beside it, in the container as here.
     folder = Path("/etc/prometheus")
     mounted = dict(it.split(":")[:2] for it in SERVICES["prometheus"]["volumes"])

@@ -75,7 +75,7 @@ def test_there_is_something_to_test() -> None:
 
 @pytest.mark.parametrize("where", YAML)
 def test_an_example_config_loads(where: str) -> None:
-    # Whoever takes an example over sets what it names.
+    # Anyone who takes an example over sets what it names.
     named = re.findall(r"\$\{env:(\w+)\}", YAML[where])
     assert load_text(YAML[where], env=dict.fromkeys(named, "x" * 16)).sources
 
@@ -133,14 +133,14 @@ def test_the_readme_is_short_and_shows_how_to_start_and_test_first() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_options_that_are_named_exist(page: Path) -> None:
-    """Whatever looks like a path of the config is one; a chosen name stands for any."""
+    """Whatever looks like a path of the config is one; a chosen name means any."""
     roots = {path.split(".")[0] for path in OPTIONS if "." in path}
     # Some tables name options of other programs; each of these has a test of its own.
     text = re.sub(r"^\| (MirrorMaker 1|word|there) .*?\n\n", "", prose(page), flags=re.M | re.S)
     named = set(re.findall(r"`([a-z_]+(?:\.[a-z_<>]+)+)`", text))
     for name in named:
         parts = name.split(".")
-        # Spark's own settings begin like the group of ours.
+        # Spark's own settings begin like our group of that name.
         if parts[0] in roots and parts[0] != "spark":
             known = name.replace("sources.eu", "sources.<alias>")
             assert known in OPTIONS, name
@@ -162,10 +162,10 @@ def test_the_words_of_a_connector_are_known_and_come_to_options_that_exist() -> 
 def test_the_page_of_metrics_names_all_of_them_and_no_others() -> None:
     status = whole_status()
     text = metrics_text(status, MetricsConfig(partitions=True, names=["native", "mm2"])).decode()
-    told = set(re.findall(r"^# TYPE (\S+)", text, re.M))
+    exported = set(re.findall(r"^# TYPE (\S+)", text, re.M))
     page = (DOCS / "metrics.md").read_text("utf-8")
     named = set(re.findall(r"`((?:aggregator|kafka)_[a-z_0-9]+)`", page))
-    ours = {name for name in told if not name.startswith("process_")}
+    ours = {name for name in exported if not name.startswith("process_")}
     assert ours == named
 
 

@@ -99,11 +99,11 @@ def test_a_day_of_lanes_that_fail_and_partitions_that_stick_leaves_nothing_in_th
             world.turn()
         most[minute // 60] = max(most[minute // 60], size(world.state))
     assert most[23] <= 1.1 * most[2]
-    assert len(world.told("partitions_stuck")) > 24
-    assert len(world.told("lane_failed")) > 12
+    assert len(world.messages("partitions_stuck")) > 24
+    assert len(world.messages("lane_failed")) > 12
 
 
-def test_a_gap_that_nobody_decides_about_is_found_and_told_once() -> None:
+def test_a_gap_that_no_one_decides_about_is_found_and_logged_once() -> None:
     world = running(**{"sources.eu.on_gap": "stop"})
     log = world.logs[EU0]
     log.end += 20
@@ -111,7 +111,7 @@ def test_a_gap_that_nobody_decides_about_is_found_and_told_once() -> None:
     world.until_all(Stage.QUARANTINED, EU0)
     first, second = largest(lambda: (world.state, world.table), lambda _: world.turn(), 1_000)
     assert second <= 1.1 * first
-    assert len(world.table) == len(world.told("gap")) == 1
+    assert len(world.table) == len(world.messages("gap")) == 1
 
 
 def test_looking_for_audits_keeps_what_is_in_the_table_and_no_more(tmp_path: Path) -> None:

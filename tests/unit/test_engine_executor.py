@@ -50,11 +50,11 @@ class World:
         self.changes = SimpleNamespace(refused=list, make=self.make, all_now=False)
         hub: Any = SimpleNamespace(descriptions=self.note("descriptions"))
         changes: Any = self.changes
-        nobody: Any = None
+        unused: Any = None
         self.events: list[Event] = []
         self.executor = CommandExecutor(
             edge,
-            nobody,
+            unused,
             edge,
             edge,
             hub,
@@ -89,18 +89,18 @@ def world() -> World:
 
 
 def test_each_command_has_an_outcome_in_its_order(world: World) -> None:
-    told = c.Emit(Event("kind", "words"))
-    outcomes = world.do(RECORD, MOVE, END, FINISH, c.RequestDiscovery(), told)
+    emit = c.Emit(Event("kind", "words"))
+    outcomes = world.do(RECORD, MOVE, END, FINISH, c.RequestDiscovery(), emit)
     assert [it.command for it in outcomes] == [
         RECORD,
         MOVE,
         END,
         FINISH,
         c.RequestDiscovery(),
-        told,
+        emit,
     ]
     assert world.asked == ["append", "moved", "end", "finish", "wake"]
-    assert world.events == [told.event]
+    assert world.events == [emit.event]
     assert not any(it.error or it.dropped for it in outcomes)
 
 
@@ -144,8 +144,8 @@ def test_what_flows_into_a_new_topic_waits_for_its_id_unless_the_run_is_to_end(
     assert isinstance(prepared.result, Ready)
     assert prepared.result.plan.creating == (frozenset() if ends else {"new"})
     assert ("wake" in world.asked) == (not ends)
-    (told,) = world.events
-    assert told.message == "the ids of 1 topics just created are not known yet: hub: no answer"
+    (event,) = world.events
+    assert event.message == "the ids of 1 topics just created are not known yet: hub: no answer"
 
 
 def test_after_another_writer_nothing_is_done_any_more(world: World) -> None:

@@ -104,12 +104,12 @@ class World:
         observer: Any = SimpleNamespace(
             finish=self.finish, left=self.note_left, begin=self.begin, watch=lambda _: None
         )
-        nobody: Any = None
+        unused: Any = None
         connector: Any = self.connector
-        self.lanes = Lanes(nobody, connector, observer, Translator(nobody, self.events.append))
+        self.lanes = Lanes(unused, connector, observer, Translator(unused, self.events.append))
         for number, name in enumerate(self.streams):
             self.lanes._running[name] = self.query(Lane(name, partitions_of(name)), number)
-            self.tells(name)
+            self.reports(name)
 
     def query(self, lane: Lane, generation: int) -> LaneQuery:
         stream: Any = self.streams[lane.name]
@@ -119,15 +119,17 @@ class World:
         key = f"{lane.name}#{generation}"
         return LaneQuery(connector, lane, generation, key, stream, folder, dealt, SETTINGS)
 
-    def tells(self, name: str, first: str = READING, second: str = READING, **told: Any) -> None:
+    def reports(
+        self, name: str, first: str = READING, second: str = READING, **fields: Any
+    ) -> None:
         """The states of a lane's partitions, as its task reports them."""
         states = zip(partitions_of(name), (first, second), strict=True)
         others = {sp: state for sp, state in states if state != READING}
         positions = dict.fromkeys(partitions_of(name), 7)
-        self.connector.reports[name] = lane_report(task(positions, states=others, **told))
+        self.connector.reports[name] = lane_report(task(positions, states=others, **fields))
 
     def ends(self, name: str) -> None:
-        self.tells(name, HELD, HELD, ended=True)
+        self.reports(name, HELD, HELD, ended=True)
 
     def orders(self, name: str) -> list[Orders]:
         return self.connector.orders.get(self.lanes._running[name].key, [])
@@ -193,7 +195,7 @@ def test_a_lane_that_does_not_stop_is_raised_when_the_others_are_committed(world
     assert world.committed == [("b", True), ("c", True)]
 
 
-def test_a_lane_that_is_to_end_is_told_so_and_runs_until_it_has(world: World) -> None:
+def test_a_lane_that_has_to_end_is_asked_to_and_runs_until_it_has(world: World) -> None:
     world.lanes.end("a")
     world.lanes.end("a")
     assert world.orders("a") == [Orders(end=True)]
@@ -222,7 +224,7 @@ def test_a_lane_that_has_failed_says_why_and_is_not_clean(world: World) -> None:
     assert world.committed == [("b", False)]
 
 
-def test_an_end_that_cannot_be_committed_is_told(world: World) -> None:
+def test_an_end_that_cannot_be_committed_is_reported(world: World) -> None:
     world.failure = CheckpointError("the disk is full")
     words = "its last position is not committed: the disk is full"
     assert world.lanes.finish("a", clean=True) == words
@@ -243,12 +245,12 @@ def test_killed_lanes_commit_nothing(world: World) -> None:
 # --- giving partitions up, and the pace -----------------------------------------------------
 
 
-def test_a_lane_gives_partitions_up_and_goes_on_without_them(world: World) -> None:
+def test_a_lane_gives_partitions_up_and_continues_without_them(world: World) -> None:
     _, goes = partitions_of("a")
     world.lanes.hold("a", {goes})
     world.lanes.hold("a", {goes})
     assert world.orders("a") == [Orders(held=frozenset({goes}))]
-    world.tells("a", second=HELD)
+    world.reports("a", second=HELD)
     assert world.lanes.seen()["a"].states == {goes: HELD}
     world.lanes.release("a", {goes})
     assert world.left == [("a", frozenset({goes}))]
@@ -266,7 +268,7 @@ def test_what_is_given_up_and_cannot_be_committed_is_the_callers(world: World) -
         world.lanes.release("a", {partitions_of("a")[1]})
 
 
-def test_a_pace_is_told_to_the_tasks_and_no_other_lanes_are_needed_for_it(world: World) -> None:
+def test_a_pace_is_sent_to_the_tasks_and_no_other_lanes_are_needed_for_it(world: World) -> None:
     world.lanes.pace(Pace({"eu": Limit(100.0, 4_000.0)}))
     world.lanes.pace(Pace({"eu": Limit(100.0, 4_000.0)}))
     world.lanes.pace(Pace())
@@ -289,7 +291,7 @@ def test_schema_ids_are_news_until_the_tasks_have_them(world: World) -> None:
     assert [*seen, world.lanes.has_news] == [True, False]
 
 
-def test_what_a_lane_tells_of_before_its_first_report_is_nothing(world: World) -> None:
+def test_nothing_is_known_of_a_lane_before_its_first_report(world: World) -> None:
     world.connector.reports.clear()
     assert world.lanes.seen()["a"] == LaneSeen(True)
 

@@ -76,7 +76,7 @@ class World:
         self.hub_topic_id = "H1"
         self.found: dict[SourcePartition, Skip] = {}
         self.samples: dict[SourcePartition, tuple[HubSample, ...]] = {}
-        self.told = SampleAnswers()
+        self.answers = SampleAnswers()
         self.wanted: list[Mapping[SourcePartition, Sequence[int]]] = []
         self.failure: Exception | None = None
         self.asked: list[tuple[TailPlan, Mapping[str, str], list[str]]] = []
@@ -162,7 +162,7 @@ class World:
     ) -> SampleAnswers:
         self.wanted.append(wanted)
         assert consumers["eu"]["bootstrap.servers"] == "127.0.0.1:10"
-        return self.told
+        return self.answers
 
     # What the test does.
 
@@ -214,8 +214,8 @@ def test_without_holes_positions_are_clean_behind_all_that_was_found(world: Worl
     assert world.observer.state.positions == Positions({EU0: 9, EU1: 3})
     assert world.observer.state.clean
     assert world.holes == {}
-    told = world.recovered
-    assert (told.partitions, told.tail, told.found, told.records) == (2, 30, 4, ())
+    done = world.recovered
+    assert (done.partitions, done.tail, done.found, done.records) == (2, 30, 4, ())
 
 
 def test_what_has_a_hole_is_not_clean_and_its_next_lane_leaves_out_what_was_found(
@@ -232,8 +232,8 @@ def test_what_has_a_hole_is_not_clean_and_its_next_lane_leaves_out_what_was_foun
     snapshot = state.entries[EU0].snapshot.snapshot_at_ms
     skip = Skip([(9, 12), (20, 21)], {HUB0: {b"k": 20}})
     assert world.holes == {EU0: Hole(7, snapshot, skip, {HUB0: 20})}
-    told = world.recovered
-    assert (told.partitions, told.tail, told.found) == (2, 30, 7)
+    done = world.recovered
+    assert (done.partitions, done.tail, done.found) == (2, 30, 7)
 
 
 def test_a_recovery_that_was_cut_short_or_whose_lane_failed_finds_the_same_again(
@@ -326,9 +326,9 @@ def test_what_the_hub_has_lost_is_copied_again_from_where_it_certainly_had_all(
     assert world.observer.state.positions == {EU0: 14, EU1: 25}
     assert world.skips == {EU0: Skip([(16, 17)])}
     assert world.bound(EU0) == {HUB0: 30, HUB1: 5}
-    told = [it for it in world.events if it.kind == "hub_lost"]
-    assert [it.fields for it in told] == [{"hub_partitions": 1}, {"partitions": 1, "offsets": 13}]
-    assert "the hub holds less in orders" in told[1].message
+    lost = [it for it in world.events if it.kind == "hub_lost"]
+    assert [it.fields for it in lost] == [{"hub_partitions": 1}, {"partitions": 1, "offsets": 13}]
+    assert "the hub holds less in orders" in lost[1].message
     # By its own commit it has lost no more; that the other partition has is known from now on.
     world.recover(EU0)
     assert len([it for it in world.events if it.kind == "hub_lost"]) == 2
@@ -429,7 +429,7 @@ def test_a_tail_without_anything_in_it_is_not_read(world: World) -> None:
     assert world.observer.state.positions == Positions({EU0: 5})
 
 
-def test_what_the_source_has_deleted_meanwhile_is_lost_and_told(world: World) -> None:
+def test_what_the_source_has_deleted_meanwhile_is_lost_and_reported(world: World) -> None:
     world.crashed({EU0: 5})
     world.sources[EU0] = OffsetRange(10, 100)
     world.found = {EU0: Skip([(5, 7), (9, 12)])}
@@ -486,7 +486,7 @@ def at_source(timestamp: int) -> dict[int, SourceRecord]:
 def test_what_is_of_another_log_is_recorded_and_only_that_is_not_believed(world: World) -> None:
     world.crashed({EU0: 5, EU1: 5})
     with_samples(world, EU0, EU1)
-    world.told = SampleAnswers({EU0: at_source(99), EU1: at_source(100)})
+    world.answers = SampleAnswers({EU0: at_source(99), EU1: at_source(100)})
     world.recover(EU0, EU1)
     state = world.observer.state
     assert state.positions == Positions({EU0: 5, EU1: 9})
@@ -499,7 +499,7 @@ def test_what_is_of_another_log_is_recorded_and_only_that_is_not_believed(world:
     assert (gap.start, gap.end, gap.now.topic) == (5, 9, "T")
     assert world.gaps.load() == {record.id: record}
     del world.found[EU1]
-    # While nobody decides it is the same finding; once it was settled it is a new one.
+    # While no one decides, it is the same finding; once it is settled, it is a new one.
     world.recover(EU0)
     assert not world.recovered.records
     world.gaps.append([record.closed("by hand", record.found_at)])
@@ -509,14 +509,16 @@ def test_what_is_of_another_log_is_recorded_and_only_that_is_not_believed(world:
     assert not world.gaps.load()[record.id].resolved
 
 
-def test_of_a_source_that_does_not_tell_what_is_its_own_nothing_moves_and_the_others_go_on(
+def test_nothing_of_a_source_that_does_not_say_what_is_its_own_moves_and_the_others_continue(
     world: World,
 ) -> None:
     """Also where the checkpoint had it for clean, or did not have it at all."""
     world.observer.recovered(Positions({EU0: 5}))
     world.grows_to(50)
     with_samples(world, EU0, EU1, EU2)
-    world.told = SampleAnswers({EU1: at_source(100)}, silent={EU0: "no answer", EU2: "no answer"})
+    world.answers = SampleAnswers(
+        {EU1: at_source(100)}, silent={EU0: "no answer", EU2: "no answer"}
+    )
     every = (EU0, EU1, EU2)
     doubted = {sp: {HUB0: 7} for sp in every}
     world.observer.distrust(Positions(dict.fromkeys(every, 5)), doubted, {}, ())
@@ -592,7 +594,7 @@ def test_what_is_whole_and_what_is_not_are_one_commit(world: World) -> None:
 def test_a_tail_is_read_when_all_of_it_can_be_seen(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A replica has died: its leader holds records that nobody sees before it is given up."""
+    """A replica has died: its leader holds records that no one sees before it is given up."""
     monkeypatch.setattr(hub_module, "SHOWN_SECONDS", 0.0)
     world.crashed({EU0: 5}, end=30)
     world.unseen = {HUB0: 37}
@@ -673,12 +675,12 @@ def ended(world: World) -> Outcome | None:
     return world.recovery.ended()
 
 
-def test_the_end_of_one_is_told_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_one_is_reported_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.crashed({EU0: 5, EU1: 3})
-    go_on = threading.Event()
+    proceed = threading.Event()
 
     def slow(*asked: Any) -> TailFound:
-        assert go_on.wait(30)
+        assert proceed.wait(30)
         return world.read_tail(*asked)
 
     monkeypatch.setattr(world.connector, "read_tail", slow)
@@ -686,7 +688,7 @@ def test_the_end_of_one_is_told_once(world: World, monkeypatch: pytest.MonkeyPat
     command = world.command(EU0)
     world.recovery.begin(command, world.config)
     assert world.recovery.ended() is None
-    go_on.set()
+    proceed.set()
     outcome = ended(world)
     assert outcome is not None
     assert (outcome.command, outcome.error) == (command, None)
@@ -705,7 +707,7 @@ def test_one_that_fails_says_why(world: World) -> None:
     assert world.observer.state.unclean == {EU0}
 
 
-def test_one_that_goes_on_when_all_is_to_stop_is_ended(
+def test_one_that_continues_when_everything_has_to_stop_is_ended(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def until_cancelled(*_: Any) -> TailFound:
@@ -767,7 +769,7 @@ def test_it_is_read_at_once_where_its_ends_stand_as_they_did_while_the_session_s
 @pytest.mark.parametrize(
     ("ends", "ago"),
     [({HUB0: 3}, 60.0), ({}, 60.0), ({HUB0: 4}, -1.0)],
-    ids=["it has grown since", "it did not tell then", "that is a moment ago only"],
+    ids=["it has grown since", "it did not say then", "that is a moment ago only"],
 )
 def test_else_it_is_waited_for(
     world: World, monkeypatch: pytest.MonkeyPatch, ends: dict[TopicPartition, int], ago: float

@@ -143,7 +143,7 @@ def test_it_begins_where_the_hub_ended_of_topics_that_go_back() -> None:
     assert positions_back(ends, ["a"]) == {"a": {0: 7, 1: 0}}
 
 
-def test_what_is_not_at_the_hub_is_told_and_what_is_not_known_as_well() -> None:
+def test_what_is_not_at_the_hub_is_reported_and_what_is_not_known_as_well() -> None:
     a, b, c, d = (SourcePartition("eu", "orders", it) for it in range(4))
     found = behind_of({a: 5, b: 9, c: 3}, {a: 5, b: 12, c: None, d: 4})
     assert [(it.partition, it.offsets) for it in found] == [(b, 3), (c, None), (d, 4)]

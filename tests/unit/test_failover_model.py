@@ -54,14 +54,14 @@ class World:
     history: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
     """Each commit of the way there: its position, and the hub's end before anything beyond it."""
     back: int | None = None
-    told: int = 0
+    kept_back: int = 0
     """Records of the hub's own of which the last failback said that they do not go back."""
     early: set[int] = field(default_factory=set)
     """Written at the hub before the source gave its last record, with no failover to come back."""
     written: int = 0
 
     def write(self) -> None:
-        """The producer writes where it is; nobody takes it at a cluster that is dead."""
+        """The producer writes where it is; a cluster that is dead takes nothing."""
         log = self.hub if self.at_hub else self.eu
         if self.at_hub or self.alive:
             log.append(Rec(self.written))
@@ -79,7 +79,7 @@ class World:
         for at in range(self.position, min(len(self.eu), self.position + most)):
             if self.eu[at].origin is None:
                 if not any(not it.returned for it in self.failovers):
-                    # Nobody has said that the source is over, and it still gives records.
+                    # No one has said that the source is over, and it still gives records.
                     self.early |= {it.number for it in self.hub if it.origin is None}
                 self.hub.append(Rec(self.eu[at].number, at))
             self.position = at + 1
@@ -119,7 +119,7 @@ class World:
             count = NativeCount(OffsetRange(0, len(self.hub)), start, 10_000)
             for at in range(count.start, count.end):
                 count.take(at, None if self.hub[at].origin is None else EU, 0)
-            self.told, self.back = count.found, start
+            self.kept_back, self.back = count.found, start
         self.failovers = tuple(
             replace(it, returned=it.returned or "x") if it in brought else it
             for it in self.failovers
@@ -185,7 +185,7 @@ def test_each_record_is_once_at_both_clusters_whatever_happens(
     missing = set(range(world.written)) - {it.number for it in world.eu}
     if world.failovers:
         assert missing <= world.early
-        assert len(missing) == world.told
+        assert len(missing) == world.kept_back
 
 
 @dataclass
@@ -209,7 +209,7 @@ class Reader:
     seen: int = -1
 
     def place(self, pin: int | None) -> HubPlace:
-        """Where it goes on at the hub."""
+        """Where it continues at the hub."""
         log = OffsetRange(0, len(self.hub))
         scan = HubScan({EU: OriginFeed(self.read)}, log, pin=pin)
         for offset, at in enumerate(self.hub):
@@ -262,7 +262,7 @@ def test_a_group_misses_nothing_and_is_not_moved_over_what_people_decided(
             case "restart":
                 it.waiting = False
             case "reset":
-                # By a consumer that goes on there, or a person: nobody can tell them apart.
+                # By a consumer that continues there, or a person: the two cannot be distinguished.
                 it.at_hub, it.by_hand = Marked(min(number, len(it.hub))), True
             case "apply":
                 it.keep_up(keeping=False)

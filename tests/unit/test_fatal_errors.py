@@ -12,7 +12,7 @@ from aggregator.datapath.spark.java_options import executor_options
 from support.java_tests import SOURCES, compile_tests, run_java
 
 ENDED, NO_MEMORY, ALIVE = 70, 3, 9
-"""Exit codes: of ours, of Java's own option, and of one that went on."""
+"""Exit codes: our own, that of Java's own option, and that of a Java that continued."""
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def test_an_error_in_the_thread_by_which_a_producer_sends_ends_it(run: Run) -> N
 @pytest.mark.parametrize(
     ("options", "code"), [(executor_options(""), NO_MEMORY), ("", ALIVE)], ids=["ours", "none"]
 )
-def test_with_our_options_a_heap_that_is_full_ends_it_whoever_catches_that(
+def test_with_our_options_a_full_heap_ends_it_whatever_catches_that(
     run: Run, options: str, code: int
 ) -> None:
     given = [it for it in shlex.split(options) if not it.startswith("-XX:+Use")]

@@ -60,7 +60,7 @@ def restored() -> World:
     return world
 
 
-def goes_on(world: World) -> None:
+def continues(world: World) -> None:
     """Everything comes back, and nothing is written twice."""
     world.away, world.paused, world.leaderless = set(), set(), set()
     world.until_all(Stage.READING)
@@ -96,7 +96,7 @@ def test_what_cannot_be_looked_for_at_that_start_is_when_it_comes(
     for _ in range(crashes + 1):
         world.restart()
         world.until_all(Stage.READING, *EU)
-    goes_on(world)
+    continues(world)
     world.until(lambda: not world.checkpoint.doubts)
 
 
@@ -110,7 +110,7 @@ def test_a_gap_that_is_decided_in_that_start_does_not_vouch_for_the_others(crash
         world.restart()
         world.until_all(Stage.READING, *US)
     assert [it for it in world.given if isinstance(it, c.Move) and it.why == "gaps"]
-    goes_on(world)
+    continues(world)
 
 
 def test_positions_that_people_set_before_do_not_vouch_for_the_others() -> None:
@@ -118,7 +118,7 @@ def test_positions_that_people_set_before_do_not_vouch_for_the_others() -> None:
     world._set_by_hand(EU0)
     assert world.entries[EU0].snapshot.by_hand
     world.restart()
-    goes_on(world)
+    continues(world)
 
 
 def test_what_is_recovered_does_not_vouch_for_what_was_clean() -> None:
@@ -133,7 +133,7 @@ def test_what_is_recovered_does_not_vouch_for_what_was_clean() -> None:
     stop(world)
     world._restore(before)
     world.restart()
-    goes_on(world)
+    continues(world)
 
 
 def test_a_source_that_is_new_beside_a_sound_checkpoint_is_not_looked_for() -> None:
@@ -186,10 +186,10 @@ def test_a_hub_that_does_not_say_what_it_holds_is_asked_again_after_the_next_sna
         (prepare,) = commands(snapshot=world._discover())
         (asks,) = commands(c.Outcome(prepare, world._do(prepare)))
         assert isinstance(asks, c.AskHub)
-        told, again = commands(c.Outcome(asks, error=ClusterError("hub: no answer in 10 s")))
-        assert isinstance(told, c.Emit)
-        assert told.event.kind == "hub_silent"
-        assert "no answer in 10 s" in told.event.message
+        emitted, again = commands(c.Outcome(asks, error=ClusterError("hub: no answer in 10 s")))
+        assert isinstance(emitted, c.Emit)
+        assert emitted.event.kind == "hub_silent"
+        assert "no answer in 10 s" in emitted.event.message
         assert isinstance(again, c.RequestDiscovery)
         assert commands() == []
 
@@ -214,7 +214,7 @@ def test_what_rests_is_looked_for_with_the_others_after_a_crash() -> None:
     assert world.checkpoint.unclean == set(EU)
     (recover,) = [it for it in world.given if isinstance(it, c.Recover)]
     assert recover.partitions == set(PARTITIONS)
-    goes_on(world)
+    continues(world)
 
 
 def test_a_fresh_start_ends_doubts() -> None:
@@ -228,7 +228,7 @@ def test_a_fresh_start_ends_doubts() -> None:
     world.hub = [it for it in world.hub if it[0] not in US]
     world.restart()
     world.state = type(world.state)(world.config, fresh=True)
-    goes_on(world)
+    continues(world)
     assert not world.checkpoint.doubts
 
 
@@ -237,5 +237,5 @@ def test_what_somebody_else_writes_is_looked_at_and_nothing_follows() -> None:
     stop(world)
     world.hub.append((OTHER, "", 0))
     world.restart()
-    goes_on(world)
-    assert world.told("doubt")
+    continues(world)
+    assert world.messages("doubt")

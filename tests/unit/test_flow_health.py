@@ -1,4 +1,4 @@
-"""How the sources are, by what was measured of them and what their lanes tell. Pure."""
+"""How the sources are, by what was measured of them and what their lanes report. Pure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_source_that_gives_its_readers_nothing_has_failed_and_the_other_runs(
     }
     world.errors = {}
     assert states(world)["us"] == (RUNNING, "")
-    assert world.told("source_state") == [
+    assert world.messages("source_state") == [
         "source us is FAILED: SaslAuthenticationException: no",
         "source us is RUNNING",
     ]
@@ -69,7 +69,7 @@ def test_a_lane_that_is_ending_says_nothing_about_now(world: World) -> None:
     assert states(world)["us"] == (RUNNING, "")
 
 
-def test_a_source_that_is_paused_says_how_it_goes_on(world: World) -> None:
+def test_a_source_that_is_paused_says_how_to_resume_it(world: World) -> None:
     world.errors = {"us": "SaslAuthenticationException: no"}
     world.silent = {"us": "no answer for 10 s"}
     world.paused = {"us"}
@@ -86,7 +86,7 @@ def test_a_source_that_does_not_answer_is_unreachable_until_it_does(world: World
     assert world.state.sources["eu"].since == since
     world.silent = {}
     assert states(world)["eu"] == (RUNNING, "")
-    assert world.told("source_state") == [
+    assert world.messages("source_state") == [
         "source eu is UNREACHABLE: no answer for 10 s",
         "source eu is RUNNING",
     ]
@@ -109,7 +109,7 @@ def test_one_that_is_paused_is_never_shown_as_running() -> None:
     world.until(lambda: "us" in world.state.sources)
     assert world.state.sources["us"].state is SourceState.PAUSED
     world.until_all(Stage.READING, *EU)
-    assert world.told("source_state") == []
+    assert world.messages("source_state") == []
 
 
 def test_a_source_far_behind_is_catching_up_unless_so_much_comes_in(world: World) -> None:
@@ -150,14 +150,14 @@ def test_a_source_runs_while_only_a_lane_beside_its_main_one_fails(world: World)
     assert states(world)["eu"] == (FAILED, "no")
 
 
-def test_a_partition_that_stands_still_is_told_once(world: World) -> None:
+def test_a_partition_that_is_stuck_is_reported_once(world: World) -> None:
     world.stuck = {EU0: "its log has moved on"}
     world.turn()
     world.stuck = {EU0: "its log has moved on since long"}
     world.turn()
-    assert world.told("partition_stuck") == [f"{EU0}: its log has moved on"]
+    assert world.messages("partition_stuck") == [f"{EU0}: its log has moved on"]
     world.stuck = {}
     world.turn()
     world.stuck = {EU0: "again"}
     world.turn()
-    assert len(world.told("partition_stuck")) == 2
+    assert len(world.messages("partition_stuck")) == 2

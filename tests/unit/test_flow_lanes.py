@@ -94,7 +94,7 @@ def test_a_lane_is_late_when_its_tasks_do_not_end_in_time() -> None:
     world.until(lambda: "eu" not in world.lanes)
     (finish,) = given(world, c.Finish)
     assert finish == c.Finish("eu", clean=False)
-    assert world.told("lane_failed") == ["lane eu failed, next try in 2 s: it broke"]
+    assert world.messages("lane_failed") == ["lane eu failed, next try in 2 s: it broke"]
 
 
 def test_what_is_given_up_and_cannot_be_committed_is_tried_again(
@@ -109,7 +109,7 @@ def test_what_is_given_up_and_cannot_be_committed_is_tried_again(
     fails.insert(0, False)
     world.until_all(Stage.OUT, *EU)
     assert len(given(world, c.Release)) == 3
-    assert world.told("checkpoint_error") == ["full", "full"]
+    assert world.messages("checkpoint_error") == ["full", "full"]
 
 
 def test_a_lane_starts_without_what_a_recovery_has_found_and_once() -> None:
@@ -143,7 +143,7 @@ def test_before_the_first_lanes_what_is_clean_is_doubted_when_the_hub_is_further
     world.checkpoint = CheckpointState().apply(*older)
     world.restart()
     world.until_all(Stage.READING)
-    assert world.told("doubt")
+    assert world.messages("doubt")
     world.until(lambda: not world.missing())
 
 
@@ -172,7 +172,7 @@ def test_a_partition_that_is_paused_before_it_is_read_misses_nothing_of_the_paus
     assert start.positions[EU0] == 9
 
 
-def test_an_open_gap_is_told_once_and_the_others_run() -> None:
+def test_an_open_gap_is_reported_once_and_the_others_run() -> None:
     world = World(Random(7))
     world.calm = True
     world.config = config_of(**{"sources.eu.on_gap": "stop"})
@@ -184,14 +184,14 @@ def test_an_open_gap_is_told_once_and_the_others_run() -> None:
     world.until_all(Stage.QUARANTINED, EU0)
     for _ in range(40):
         world.turn()
-    (told,) = world.told("gap")
-    assert f"{EU0}: BELOW_EARLIEST [0, 5)" in told
+    (message,) = world.messages("gap")
+    assert f"{EU0}: BELOW_EARLIEST [0, 5)" in message
     assert world.state.of(Stage.READING) == {EU1, *US}
     world.accept()
     world.asked = True
     world.until_all(Stage.READING)
     assert world.entries[EU0].position >= 5
-    assert "accept: continues at 5" in world.told("gap")[1]
+    assert "accept: continues at 5" in world.messages("gap")[1]
 
 
 def test_nothing_moves_that_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +201,7 @@ def test_nothing_moves_that_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) 
     world.logs[EU0].end += 10
     world.lanes["union"].positions[EU0], world.logs[EU0].earliest = 0, 5
     world.hub = [it for it in world.hub if it[0] != EU0]
-    world.until(lambda: world.told("gap_failed"))
+    world.until(lambda: world.messages("gap_failed"))
     world.until_all(Stage.HELD, EU0)
     snapshots = []
     for _ in range(3):
@@ -211,7 +211,7 @@ def test_nothing_moves_that_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) 
     world.until_all(Stage.HELD, EU0)
     assert world.entries[EU0].position == 0
     # Once, however often it is tried.
-    assert len(world.told("gap_failed")) == 1
+    assert len(world.messages("gap_failed")) == 1
     fails.clear()
     world.asked = True
     world.until_all(Stage.READING)
@@ -235,7 +235,7 @@ def test_what_waits_for_a_decision_waits_on_while_the_gaps_cannot_be_read(
     world.until_all(Stage.QUARANTINED, EU0)
     fails.add("the table of gaps")
     world.asked = True
-    world.until(lambda: world.told("gap_failed"))
+    world.until(lambda: world.messages("gap_failed"))
     for _ in range(8):
         world.turn()
     assert world.state.at(EU0).stage is Stage.HELD
@@ -251,8 +251,8 @@ def test_what_waits_for_a_decision_waits_on_while_the_gaps_cannot_be_read(
 def test_a_log_that_is_another_one_is_taken_out_and_looked_at_again() -> None:
     world = running()
     world.create_again("us")
-    world.until(lambda: world.told("partition_suspect"))
-    assert len(world.told("partition_suspect")) == 2
+    world.until(lambda: world.messages("partition_suspect"))
+    assert len(world.messages("partition_suspect")) == 2
     world.until_all(Stage.READING)
     assert {world.entries[sp].topic_id for sp in US} == {"us-2"}
     world.until(lambda: not world.missing())
@@ -285,19 +285,19 @@ def test_what_ends_ends_where_the_first_snapshot_saw_its_log_end() -> None:
     assert [it.until for it in given(world, c.Start)][-1] == {sp: ends[sp] for sp in EU}
 
 
-def test_a_hub_that_refuses_a_record_separates_nobody_and_is_checked_from_then_on() -> None:
+def test_a_hub_that_refuses_a_record_separates_no_source_and_each_record_is_then_checked() -> None:
     world = running()
     world.refused = "org.apache.kafka.common.errors.RecordTooLargeException: too large"
     world.lanes["union"].active = False
     world.until_all(Stage.LOST)
     assert world.state.refused == {("eu", "orders"), ("us", "orders")}
     assert world.state.alone == frozenset()
-    assert "from now on each one is checked" in world.told("records_checked")[0]
+    assert "from now on each one is checked" in world.messages("records_checked")[0]
     world.until_all(Stage.READING)
     assert set(world.lanes) == {"union"}
 
 
-def test_a_lost_answer_of_the_hub_separates_nobody_and_is_tried_again_soon() -> None:
+def test_a_lost_answer_of_the_hub_separates_no_source_and_is_tried_again_soon() -> None:
     world = running(until_done=True)
     for turn in range(TRIES_ALLOWED + 1):
         world.refused = f"{NO_ANSWER}: NetworkException: Disconnected from node 1"
@@ -305,7 +305,7 @@ def test_a_lost_answer_of_the_hub_separates_nobody_and_is_tried_again_soon() -> 
         world.until_all(Stage.LOST)
         world.refused = ""
         assert world.state.alone == frozenset()
-        assert f"next try in {min(2 << turn, 4)} s" in world.told("lane_failed")[-1]
+        assert f"next try in {min(2 << turn, 4)} s" in world.messages("lane_failed")[-1]
         world.until_all(Stage.READING)
     assert set(world.lanes) == {"union"}
 
@@ -332,7 +332,7 @@ def test_sources_behind_catch_up_at_their_limit_until_they_are_near() -> None:
     world.turn()
     (full,) = given(world, c.SetPace)
     assert full.pace.limits == {}
-    assert world.told("source_pace") == [
+    assert world.messages("source_pace") == [
         "source eu is 50,000 records behind: it catches up at 100 a second",
         "source eu has caught up",
     ]

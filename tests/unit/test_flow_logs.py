@@ -16,17 +16,17 @@ from support.flow_world import EU, EU0, EU1, US, US0, World, running
 
 
 class Scene:
-    """What all logs are told to be, and what of that a step finds suspicious."""
+    """What is reported of all logs, and which of them a step suspects."""
 
     def __init__(self) -> None:
         self.world: World = running()
         self.inputs = self.world._inputs(turn=True)
         self.now = self.world.now + 1.0
-        self.told: list[str] = []
+        self.logged: list[str] = []
 
-    def probe(self, alias: str, **told: Any) -> None:
+    def probe(self, alias: str, **changes: Any) -> None:
         seen = self.inputs.seen[alias]
-        changed = replace(seen, **{"asked_at": self.now, **told})
+        changed = replace(seen, **{"asked_at": self.now, **changes})
         self.inputs = replace(self.inputs, seen={**self.inputs.seen, alias: changed})
 
     def reads(self, states: dict[SourcePartition, str]) -> None:
@@ -40,7 +40,7 @@ class Scene:
         notice_logs(ctx)
         self.world.state = ctx.state
         self.asked = any(type(it).__name__ == "RequestDiscovery" for it in ctx.commands)
-        self.told += [it.event.message for it in ctx.commands if hasattr(it, "event")]
+        self.logged += [it.event.message for it in ctx.commands if hasattr(it, "event")]
         return {sp for sp, it in ctx.state.partitions.items() if it.suspect}
 
 
@@ -49,13 +49,13 @@ def scene() -> Scene:
     return Scene()
 
 
-def test_a_log_that_does_not_hold_its_position_is_told_once(scene: Scene) -> None:
+def test_a_log_that_does_not_hold_its_position_is_logged_once(scene: Scene) -> None:
     assert scene.act() == set()
     scene.reads({EU1: ReaderState.OUT_OF_RANGE, US0: ReaderState.REFUSED})
     assert (scene.act(), scene.asked) == ({EU1}, True)
     assert scene.act() == {EU1}
-    assert len(scene.told) == 1
-    assert "its log does not hold" in scene.told[0]
+    assert len(scene.logged) == 1
+    assert "its log does not hold" in scene.logged[0]
 
 
 def test_a_topic_that_was_created_again_and_is_longer_is_suspect(scene: Scene) -> None:
@@ -87,7 +87,7 @@ def test_a_log_that_was_cut_is_suspect_when_it_was_asked_after_its_reader_stood(
     assert scene.world.state.at(EU0).cut == 2
 
 
-def test_from_where_a_log_is_another_one_is_kept_as_its_reader_tells_it(scene: Scene) -> None:
+def test_where_a_log_becomes_another_one_is_kept_as_its_reader_reports_it(scene: Scene) -> None:
     scene.reads({EU1: ReaderState.OUT_OF_RANGE})
     assert scene.act() == {EU1}
     assert scene.world.state.at(EU1).cut is None
@@ -95,7 +95,7 @@ def test_from_where_a_log_is_another_one_is_kept_as_its_reader_tells_it(scene: S
     scene.inputs = replace(scene.inputs, lanes={"union": lane})
     assert scene.act() == {EU1}
     assert scene.world.state.at(EU1).cut == 7
-    assert len(scene.told) == 1
+    assert len(scene.logged) == 1
 
 
 def test_a_topic_that_is_gone_is_news_once(scene: Scene) -> None:
@@ -107,6 +107,6 @@ def test_a_topic_that_is_gone_is_news_once(scene: Scene) -> None:
     assert not scene.asked
 
 
-def test_a_lane_of_which_nothing_is_known_tells_nothing(scene: Scene) -> None:
+def test_a_lane_of_which_nothing_is_known_says_nothing(scene: Scene) -> None:
     scene.inputs = replace(scene.inputs, lanes={"union": LaneSeen(True)}, seen={"eu": Seen()})
     assert scene.act() == set()

@@ -1,6 +1,6 @@
 """Thousands of histories, with a failure at any command, through the one step: its promise holds.
 
-The world asserts at each start that nobody else may send, that the position is committed, and that
+The world asserts at each start that no one else may send, that the position is committed, and that
 the hub holds nothing beyond it but what the lane leaves out; at each record that it is not there
 yet; after each step that no partition is in two lanes. In the end all runs, and each offset is at
 the hub or in a recorded gap.
@@ -123,7 +123,7 @@ def test_whatever_the_hub_loses_is_copied_again_or_recorded_as_lost(
 
 @pytest.mark.parametrize("seed", [82, 288, 938])
 def test_histories_that_once_went_wrong(seed: int) -> None:
-    """A hole whose source deletes, one whose topic comes anew, tasks that read on after a look."""
+    """Holes whose source deletes or whose topic is recreated; tasks that read on after a look."""
     settings: dict[str, Any] = {"stream.lanes": "source"} if seed % 3 == 0 else {}
     world = World(Random(seed), **settings)
     play(world)

@@ -1,4 +1,4 @@
-"""The pace in force: what a lag and another config change, and what is told of it. Pure."""
+"""The pace in force: what a lag and another config change, and what is said of it. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def config(limit: int | None = 100, always: int | None = None) -> Config:
 
 
 class Scene:
-    """Both sources run; what was told, and the pace that the lanes were given last."""
+    """Both sources run; what was said, and the pace that the lanes were given last."""
 
     def __init__(self, limit: int | None = 100, always: int | None = None) -> None:
         self.config = config(limit, always)
@@ -97,7 +97,7 @@ def test_a_source_that_falls_behind_while_it_runs_is_held_back_too() -> None:
     assert not scene.lags(900)
     assert scene.lags(1_100)
     assert scene.pace == SLOW
-    # A lane that starts anew in the meantime changes nothing.
+    # A lane that starts again in the meantime changes nothing.
     scene.starting(600)
     assert scene.pace == SLOW
     assert len(scene.words) == 1

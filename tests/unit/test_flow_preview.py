@@ -53,7 +53,7 @@ def test_a_first_start_starts_everything_from_where_its_source_says() -> None:
     assert dict(start.positions) == dict.fromkeys(PARTITIONS, 0)
 
 
-def test_after_a_clean_stop_it_goes_on_from_there() -> None:
+def test_after_a_clean_stop_it_continues_from_there() -> None:
     world = stopped()
     (start,) = first(world).commands
     assert isinstance(start, Start)
@@ -82,7 +82,7 @@ def test_so_it_is_when_the_hub_is_further_than_the_checkpoint_knows() -> None:
     assert kinds(first(world)) == [Recover]
 
 
-def test_a_gap_is_recorded_and_what_goes_on_behind_it_starts_there() -> None:
+def test_a_gap_is_recorded_and_what_continues_behind_it_starts_there() -> None:
     world = stopped()
     world.logs[EU0].end += 10
     world.logs[EU0].earliest = world.entries[EU0].position + 2

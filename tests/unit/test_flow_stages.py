@@ -79,7 +79,7 @@ class Counted(Mapping[SourcePartition, Partition]):
         return len(self._partitions)
 
 
-def test_while_no_partition_changes_nobody_goes_through_all_of_them_again() -> None:
+def test_while_no_partition_changes_nothing_goes_through_all_of_them_again() -> None:
     partitions = Counted({sp: Partition(Stage.READING) for sp in EU})
     state = State(CONFIG, begun=True, partitions=partitions)
     for number in range(10):

@@ -95,7 +95,7 @@ def test_a_stuck_partition_is_recovered_and_read_beside_its_lane_which_never_end
     # What the hub holds beyond its position is not known: its last commit and bound count.
     assert world.entries[EU0] == committed
     assert not committed.snapshot.clean
-    assert world.told("partitions_stuck") == [
+    assert world.messages("partitions_stuck") == [
         f"lane union continues without {EU0}, next try in 2 s: stuck"
     ]
     world.until_all(Stage.READING)
@@ -173,8 +173,8 @@ def test_a_lane_that_ends_for_a_hub_partition_starts_without_what_that_refuses(
     ]
     why = "hub partition orders-0 has not taken the same records for 120 s, though the hub answers"
     kind = "aggregator.connector.HubWriter$Stuck"
-    assert world.told("lane_failed") == [f"lane union failed, next try in 2 s: {kind}: {why}"]
-    assert world.told("partitions_stuck") == [
+    assert world.messages("lane_failed") == [f"lane union failed, next try in 2 s: {kind}: {why}"]
+    assert world.messages("partitions_stuck") == [
         f"lane union continues without {EU0}, which gets a lane beside it: {kind}: {why}"
     ]
     assert set(world.lanes["union"].positions) == {EU1, *US}
@@ -196,7 +196,7 @@ def test_a_lane_that_ends_for_a_hub_partition_starts_without_what_that_refuses(
     }
 
 
-def test_a_partition_is_taken_out_by_itself_and_its_lane_goes_on(triggers: Triggers) -> None:
+def test_a_partition_is_taken_out_by_itself_and_its_lane_continues(triggers: Triggers) -> None:
     world = running()
     triggers.clear()
     world.parts = {Part("eu", "orders", 0)}
@@ -208,7 +208,7 @@ def test_a_partition_is_taken_out_by_itself_and_its_lane_goes_on(triggers: Trigg
     world.parts = set()
     world.until_all(Stage.READING)
     assert triggers[3:] == [Trigger.JUDGED, Trigger.STARTED]
-    # Beside the union, which went on.
+    # Beside the union, which kept running.
     assert world.generation == 2
 
 
@@ -227,7 +227,7 @@ def test_lane_failed_tasks_gone_due_recovery_begins_recovered(triggers: Triggers
     triggers.clear()
     world.lanes["union"].active = False
     world.until_all(Stage.LOST)
-    assert world.told("lane_failed") == ["lane union failed, next try in 2 s: it broke"]
+    assert world.messages("lane_failed") == ["lane union failed, next try in 2 s: it broke"]
     world.until_all(Stage.READING)
     assert triggers == [
         *(Trigger.FAILED, Trigger.GONE, Trigger.DUE, Trigger.JUDGED, Trigger.RECOVERED_FROM),
@@ -237,7 +237,7 @@ def test_lane_failed_tasks_gone_due_recovery_begins_recovered(triggers: Triggers
     assert set(world.lanes) == {"eu", "us"}
 
 
-def test_recovery_failed_of_a_source_that_does_not_tell_and_the_others_go_on(
+def test_recovery_failed_of_a_source_that_does_not_answer_and_the_others_continue(
     triggers: Triggers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = running()
@@ -256,7 +256,7 @@ def test_recovery_failed_of_a_source_that_does_not_tell_and_the_others_go_on(
     world.until_all(Stage.READING, *US)
     assert not silent
     assert world.state.of(Stage.READING) == set(US)
-    (words,) = world.told("recovery_failed")
+    (words,) = world.messages("recovery_failed")
     assert words.startswith("eu: 2 partitions: ")
     world.until_all(Stage.READING)
     assert triggers.count(Trigger.NOT_RECOVERED) == 1
@@ -278,7 +278,7 @@ def test_recovered_but_what_the_hub_holds_is_of_another_log(
         done = recovered(replace(command, partitions=command.partitions - {EU0}))
         assert isinstance(done.result, c.Recovered)
         at = world.entries[EU0].position
-        # What stands there is of somebody else.
+        # What is there belongs to someone else.
         world.hub = [it for it in world.hub if it[0] != EU0 or it[2] < at]
         gap = Gap(EU0, GapKind.FOREIGN_ORIGIN, at, at + 3, "not its own", at)
         records.append(GapRecord(gap_id(gap), gap, DAY, 1))
@@ -289,7 +289,7 @@ def test_recovered_but_what_the_hub_holds_is_of_another_log(
     world.until_all(Stage.QUARANTINED, EU0)
     world.until_all(Stage.READING, EU1, *US)
     assert world.state.at(EU0).why == "not its own"
-    (words,) = world.told("gap")
+    (words,) = world.messages("gap")
     at = records[0].gap.position
     assert f"continues at {at}, and what the hub holds of it comes again" in words
     for _ in range(20):
@@ -321,7 +321,7 @@ def test_recovery_failed(triggers: Triggers, monkeypatch: pytest.MonkeyPatch) ->
         Trigger.DUE,
         Trigger.JUDGED,
     ]
-    assert world.told("recovery_failed") == ["the hub is away"]
+    assert world.messages("recovery_failed") == ["the hub is away"]
 
 
 def test_start_put_off_when_all_is_to_stop(triggers: Triggers) -> None:
@@ -338,7 +338,7 @@ def test_stopped_at_a_record_that_cannot_be_written(triggers: Triggers) -> None:
     world.poisoned = {EU0}
     world.until_all(Stage.RESTING, EU0)
     assert triggers == [Trigger.TAKEN_OUT, Trigger.STOPPED]
-    assert world.told("partition_stopped") == [f"{EU0} is stopped, next try in 2 s: poisoned"]
+    assert world.messages("partition_stopped") == [f"{EU0} is stopped, next try in 2 s: poisoned"]
     assert world.state.of(Stage.READING) == {EU1, *US}
     world.poisoned = set()
     world.until_all(Stage.READING)

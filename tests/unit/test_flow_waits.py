@@ -37,7 +37,7 @@ def test_nothing_else_waits_for_a_hub_topic(how: str, lanes: str) -> None:
     for _ in range(SOON):
         world.turn()
     # It is said once, and what flows is not disturbed by each try.
-    assert len(world.told("recovery_waits")) == 1
+    assert len(world.messages("recovery_waits")) == 1
     assert set(reading) <= world.lanes.keys()
     world.unshown = set()
     world.until(lambda: world.state.of(Stage.READING) == set(PARTITIONS), turns=SOON)
@@ -54,8 +54,8 @@ def test_one_that_is_silent_at_a_clean_start_holds_up_no_other() -> None:
     world.paused, world.unshown = set(), {HUB_TOPICS["us"]}
     world.restart()
     flows_but_for_us(world)
-    (told,) = world.told("doubt")
-    assert HUB_TOPICS["us"] in told and HUB_TOPICS["eu"] + "," not in told
+    (doubt,) = world.messages("doubt")
+    assert HUB_TOPICS["us"] in doubt and HUB_TOPICS["eu"] + "," not in doubt
     world.until_quiet()
 
 
@@ -66,4 +66,4 @@ def test_a_run_that_is_to_end_gives_them_up_some_time() -> None:
     world.until(lambda: world.state.begun and world.state.is_over, turns=800)
     assert world.state.of(Stage.DONE) == set(PARTITIONS)
     assert all(HUB_TOPICS["us"] in world.state.at(sp).why for sp in US)
-    assert len(world.told("recovery_waits")) == 2
+    assert len(world.messages("recovery_waits")) == 2

@@ -30,7 +30,7 @@ time.sleep(600)
 
 @pytest.fixture
 def endless(tmp_path: Path) -> str:
-    """A config that nobody ever writes: whoever reads it waits."""
+    """A config that no one ever writes, so anyone who reads it waits."""
     os.mkfifo(tmp_path / "aggregator.yaml")
     return str(tmp_path / "aggregator.yaml")
 
@@ -75,7 +75,7 @@ def test_no_fork_outlives_who_asked_for_it(tmp_path: Path, endless: str) -> None
     wait_for(lambda: not is_there(pid), "the fork is gone")
 
 
-def test_clusters_that_do_not_start_are_told_to_who_wants_them(
+def test_clusters_that_do_not_start_are_reported_to_who_wants_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refused(*, lasting: bool) -> NoReturn:

@@ -103,7 +103,7 @@ def test_what_a_policy_means(kind: GapKind, stop: str, skip: str, restart: str) 
         (known(15), observed(topic=None, log=None), GONE, None),
     ],
 )
-def test_stop_quarantines_and_skip_goes_on(
+def test_stop_quarantines_and_skip_continues(
     before: Remembered, now: Observed, kind: GapKind, at: int | None
 ) -> None:
     stopped = settle(before, now)
@@ -133,7 +133,7 @@ def test_restart_is_for_new_topics_only() -> None:
     assert settle(known(4), observed(), "restart").quarantined.keys() == {SP}
 
 
-def test_a_gap_keeps_its_name_while_retention_goes_on_and_its_end_when_it_is_settled() -> None:
+def test_a_gap_keeps_its_name_while_retention_continues_and_its_end_when_it_is_settled() -> None:
     first = settle(known(4), observed())
     later = observed(OffsetRange(17, 40))
     assert settle(known(4), later, records=folded(first)).records == ()
@@ -155,9 +155,9 @@ def test_what_a_recovery_could_not_replay_stays_in_the_record() -> None:
     inside = replace(lost, position=14)
     record = GapRecord(gap_id(inside), inside, NOW, 6)
     assert settle(known(14), observed(), records={record.id: record}).quarantined.keys() == {SP}
-    goes_on = settle(known(14), observed(), "skip", {record.id: record})
+    continued = settle(known(14), observed(), "skip", {record.id: record})
     # Where it is committed already, by the recovery.
-    assert (goes_on.positions, goes_on.moves) == (Positions({SP: 14}), Positions())
+    assert (continued.positions, continued.moves) == (Positions({SP: 14}), Positions())
 
 
 def test_a_log_that_was_cut_off_and_has_grown_beyond_the_position_is_still_a_gap() -> None:
@@ -263,7 +263,7 @@ def settle_foreign(
     return plan_gaps(start, records, sight)
 
 
-def test_what_is_foreign_at_the_hub_waits_for_a_person_and_then_goes_on_where_it_is() -> None:
+def test_what_is_foreign_at_the_hub_waits_for_a_person_and_then_continues_where_it_is() -> None:
     record = GapRecord("an id", foreign_gap(), NOW, 7)
     waits = settle_foreign(known(15), record)
     assert waits.quarantined.keys() == {SP}
@@ -310,7 +310,9 @@ def settle_clean(*records: GapRecord) -> GapPlan:
     return plan_gaps(StartPlan(Positions({SP: 15})), records, sight)
 
 
-def test_in_a_topic_that_was_created_again_nothing_goes_on_at_the_position_in_the_old_one() -> None:
+def test_in_a_topic_that_was_created_again_nothing_continues_at_the_position_in_the_old_one() -> (
+    None
+):
     record = GapRecord("an id", foreign_gap(), NOW, 7).accepted(NOW)
     recreated = Gap(SP, RECREATED, 15, None, "created again", 15)
     start = StartPlan(Positions(), (recreated,), {SP: recreated.reason})
@@ -428,6 +430,6 @@ def test_damage_that_is_mended_closes_its_gap_and_nothing_is_left_out() -> None:
     assert (record.resolved, record.resumes_at, record.note) == (True, None, "it can be read again")
 
 
-def test_what_was_cut_off_behind_an_open_transaction_goes_on_where_the_log_ended() -> None:
+def test_what_was_cut_off_behind_an_open_transaction_continues_where_the_log_ended() -> None:
     now = replace(observed(), stable=frozenset({"eu"}), highs={SP: 22})
     assert dict(settle(known(25), now, "skip").moves) == {SP: 22}

@@ -149,13 +149,13 @@ def test_upkeep_drops_what_was_replaced_and_never_an_open_gap_or_the_newest_word
     assert table.load() == before
     assert len(rows(tmp_path)) == len(before) == 3
     assert len(DeltaTable(str(tmp_path / "gaps")).file_uris()) == 1
-    # The numbers go on, and there is nothing left to drop.
+    # The numbers continue, and there is nothing left to drop.
     table.append([replace(undecided, resolved=True)])
     assert [it["seq"] for it in rows(tmp_path) if it["gap"] == undecided.id] == [2, 3]
     assert (table.tidy(), table.tidy()) == (1, 0)
 
 
-def test_whoever_writes_gaps_makes_the_table_tidy_now_and_then(
+def test_a_writer_of_gaps_makes_the_table_tidy_now_and_then(
     table: GapTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_store, "TIDY_EVERY", 4)

@@ -1,4 +1,4 @@
-"""Where a consumer group goes on at the hub: against the truth by looking at every record."""
+"""Where a consumer group continues at the hub, compared with the truth from every record."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def scanned(
 
 @given(histories(), st.integers(0, 5), st.booleans())
 @examples(500)
-def test_nothing_is_missed_and_what_is_read_again_is_what_was_told(
+def test_nothing_is_missed_and_what_is_read_again_is_what_was_said(
     drawn: tuple[History, dict[int, int]], slack: int, in_order: bool
 ) -> None:
     history, commits = drawn

@@ -75,7 +75,7 @@ def test_of_a_group_that_is_not_listed_no_one_knows_whether_it_has_members(tmp_p
     assert note.startswith("eu does not list the group")
 
 
-def test_a_group_that_no_list_has_is_asked_for_again_and_then_goes_on(
+def test_a_group_that_no_list_has_is_asked_for_again_and_then_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its coordinator may be moving: that it is in no list does not mean that it has no members."""
@@ -86,7 +86,7 @@ def test_a_group_that_no_list_has_is_asked_for_again_and_then_goes_on(
     ]
     monkeypatch.setattr(cutover, "POLL_SECONDS", 0.0)
     monkeypatch.setattr(cutover, "states_at", lambda *_: lists.pop(0))
-    monkeypatch.setattr(cutover, "at_sources", lambda *told: told[2])
+    monkeypatch.setattr(cutover, "at_sources", lambda *given: given[2])
     said: list[str] = []
     moving = Moving(config_of(tmp_path), ApplyRules(dry_run=False), 1e12, said.append, rest=True)
     sight = cast(GroupSight, SimpleNamespace(aliases=("eu",)))

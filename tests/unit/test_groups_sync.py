@@ -206,7 +206,7 @@ def test_a_source_that_is_away_holds_back_only_groups_that_it_may_have(
     both = replace(plan, sources={**plan.sources, "us": plan.sources["eu"]})
     assert turn(sync, config, both) == ""
     assert translated[1:] == [["a1", "a2"]]
-    # It is away again, and its patterns are others: what it told by those before is not used.
+    # It is away again and has other patterns: its answer for the old ones is not used.
     config = config_of(*TWO, "sources.us.groups.sync=b.*")
     assert turn(sync, config, plan) == why
     assert translated[2:] == [["a1"]]
@@ -246,19 +246,19 @@ def test_a_source_that_cannot_list_all_groups_has_not_answered_yet(
     assert sync._commits["eu"].keys() == {"a1", "a2"}
 
 
-def test_a_list_of_which_no_broker_told_anything_is_no_answer() -> None:
+def test_a_list_without_an_answer_from_any_broker_is_no_answer() -> None:
     late = KafkaError(KafkaError._TIMED_OUT)
 
-    def told(**parts: list[Any]) -> Future[Any]:
+    def listing(**parts: list[Any]) -> Future[Any]:
         future: Future[Any] = Future()
         future.set_result(ListConsumerGroupsResult(**parts))
         return future
 
     with open_admin(config_of(), "eu") as client:
         with pytest.raises(ClusterError, match=r"^eu: (timeout|unreachable): "):
-            client.wait({"": told(errors=[late])}, 1)
-        # What one broker has told is there, and why another has not.
-        found: Any = client.wait({"": told(valid=["a group"], errors=[late])}, 1)[""]
+            client.wait({"": listing(errors=[late])}, 1)
+        # What one broker has answered is there, and why another has not.
+        found: Any = client.wait({"": listing(valid=["a group"], errors=[late])}, 1)[""]
         assert (found.valid, found.errors) == (["a group"], [late])
 
 

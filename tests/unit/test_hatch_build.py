@@ -66,7 +66,7 @@ def unpacked(root: Path, to: Path) -> Path:
     return folder
 
 
-def test_where_it_cannot_be_compiled_the_reason_is_told(checkout: Path) -> None:
+def test_where_it_cannot_be_compiled_the_reason_is_shown(checkout: Path) -> None:
     done = hatch(checkout, "-t", "wheel", **NOTHING)
     assert done.returncode == 1
     assert "the jar of aggregator/datapath/connector cannot be had: " in done.stderr
@@ -74,7 +74,7 @@ def test_where_it_cannot_be_compiled_the_reason_is_told(checkout: Path) -> None:
     assert not list(checkout.glob("dist/*.whl"))
 
 
-def test_sources_that_do_not_compile_are_told(checkout: Path) -> None:
+def test_sources_that_do_not_compile_are_reported(checkout: Path) -> None:
     good = (checkout / SOURCE).read_text()
     (checkout / SOURCE).write_text(good.replace("// .", "int one = 1"))
     done = hatch(checkout, "-t", "wheel")

@@ -180,7 +180,7 @@ def test_a_config_that_asks_for_none_any_more_ends_it(beats: Beating) -> None:
     assert beats.heartbeats.failure == ""
 
 
-def test_nobody_is_asked_for_a_source_of_which_nothing_was_said_for_long(
+def test_no_heartbeat_is_written_for_a_source_about_which_nothing_was_said_for_long(
     beats: Beating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heartbeats_module, "STALE_SECONDS", -1.0)

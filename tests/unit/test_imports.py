@@ -249,7 +249,7 @@ def test_every_option_of_mirror_maker_1_is_taken_over_or_named(files: Files) -> 
     assert [(it.alias, it.group) for it in found.stored] == [("a-9092", "mirror")]
 
 
-def test_a_handler_of_mirror_maker_1_is_to_be_decided(files: Files) -> None:
+def test_a_handler_of_mirror_maker_1_has_to_be_decided(files: Files) -> None:
     found = files.mm1({"whitelist": ".*", "message.handler": "x.H", "message.handler.args": "a"})
     assert decisions(found) == {"--message.handler"}
     assert "topics.transform" in found.text
@@ -324,7 +324,7 @@ def test_without_a_reset_mirror_maker_1_begins_at_the_end(files: Files) -> None:
     assert "no group.id" in found.stored[0].refused
 
 
-def test_all_that_is_missing_is_told_at_once(files: Files) -> None:
+def test_all_that_is_missing_is_reported_at_once(files: Files) -> None:
     with pytest.raises(ConfigError) as raised:
         finished(
             ImportRequest(
@@ -422,7 +422,7 @@ def test_policies_of_mirror_maker_2_name_the_topics(files: Files) -> None:
     assert loaded(found).topics.rename == "${topic}"
 
 
-def test_acls_that_mirror_maker_2_is_told_to_keep_up_are_kept_up(files: Files) -> None:
+def test_acls_that_mirror_maker_2_keeps_up_are_kept_up(files: Files) -> None:
     text = MM2.replace("sync.topic.acls.enabled = false", "sync.topic.acls.enabled = true")
     (found, _) = files.of("mm2.properties", text)
     assert all(it.acls.sync for it in loaded(found).sources.values())
@@ -431,7 +431,7 @@ def test_acls_that_mirror_maker_2_is_told_to_keep_up_are_kept_up(files: Files) -
     assert not any(it.acls.sync for it in loaded(off).sources.values())
 
 
-def test_transforms_and_filters_of_mirror_maker_2_are_to_be_decided(files: Files) -> None:
+def test_transforms_and_filters_of_mirror_maker_2_have_to_be_decided(files: Files) -> None:
     flow = "eu->central"
     more = f"{flow}.transforms = a\n{flow}.transforms.a.type = x.Y\ntopic.filter.class = x.Filter\n"
     found = files.of("mm2.properties", f"{MM2}\n{more}", version=NEWEST)[0]
@@ -479,7 +479,7 @@ def test_a_connector_without_a_hub_says_what_to_give(files: Files) -> None:
     assert loaded(found).hub.bootstrap_servers == "hub:9092"
 
 
-def test_connectors_of_mirror_maker_2_tell_where_their_positions_are(files: Files) -> None:
+def test_connectors_of_mirror_maker_2_show_where_their_positions_are(files: Files) -> None:
     source = {
         "name": "east",
         "config": {
@@ -629,7 +629,7 @@ def test_the_file_of_a_replication_may_name_the_addresses(files: Files) -> None:
         of(source, "linger.ms=5\n")
 
 
-def test_secrets_become_variables_and_are_told(files: Files) -> None:
+def test_secrets_become_variables_and_are_named(files: Files) -> None:
     found = files.of("mm2.properties", MM2)[0]
     assert "top-secret" not in found.text
     assert [it.name for it in found.secrets] == ["EU_SASL_JAAS_PASSWORD"]
@@ -688,7 +688,7 @@ def test_a_login_that_the_jvm_was_given_becomes_a_variable(files: Files) -> None
     assert "sasl.jaas.config: ${env:A_9092_SASL_JAAS_CONFIG}" in found.text
 
 
-def test_what_has_to_be_there_and_is_wrong_is_told_by_its_old_name(files: Files) -> None:
+def test_what_has_to_be_there_and_is_wrong_is_reported_by_its_old_name(files: Files) -> None:
     with pytest.raises(ConfigError, match=r"--whitelist.* is not a regex"):
         files.mm1({"whitelist": "*"})
     with pytest.raises(ConfigError, match=r"consumer.properties: bootstrap.servers"):
@@ -707,7 +707,7 @@ def test_what_has_to_be_there_and_is_wrong_is_told_by_its_old_name(files: Files)
         ("x.properties", "zookeeper.connect=y", Kind.CONSUMER),
     ],
 )
-def test_a_file_is_told_by_what_is_in_it(name: str, text: str, kind: Kind) -> None:
+def test_a_file_is_recognized_by_what_is_in_it(name: str, text: str, kind: Kind) -> None:
     ((found, _),) = sorted_file(name, text)
     assert found is kind
 

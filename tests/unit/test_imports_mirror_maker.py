@@ -103,7 +103,7 @@ def differences(ours: list[Ours] | ConfigError, answer: Any) -> list[str]:
         # So it is since 4.2; older versions take such a list.
         return []
     if "error" in answer:
-        # What it does not start with is no config of ours, or there is something to decide.
+        # Where it does not start, we have no config either, or something to decide.
         return (
             [] if isinstance(ours, ConfigError) or any(it.decided for it in ours) else [str(answer)]
         )

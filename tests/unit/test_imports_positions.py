@@ -96,7 +96,7 @@ def content(number: int) -> Copy:
 RECORDS = [(number, content(number)) for number in range(5, 15)]
 
 
-def test_the_hub_tells_what_it_holds_beyond_what_was_stored() -> None:
+def test_the_hub_shows_what_it_holds_beyond_what_was_stored() -> None:
     assert records_beyond(content(9), RECORDS, 10) == 0
     assert records_beyond(content(12), RECORDS, 10) == 3
     assert records_beyond(content(99), RECORDS, 10) is None
@@ -106,7 +106,7 @@ def test_the_hub_tells_what_it_holds_beyond_what_was_stored() -> None:
     assert records_beyond(content(9), twice, 10) == 6
 
 
-def test_what_was_compared_is_told_in_words() -> None:
+def test_what_was_compared_is_said_in_words() -> None:
     found = str(summed([(SP, 0), (SourcePartition("eu", "t", 2), 4), (SP, None)]))
     assert "what was read last: 1" in found
     assert "hold more: 1, with 4 records that come twice" in found

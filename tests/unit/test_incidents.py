@@ -134,11 +134,11 @@ def test_an_audit_says_what_is_wrong() -> None:
     assert unsure.what.endswith("nothing is wrong in them; 1,500 could not be judged")
 
 
-def test_all_stand_in_one_line_of_time_and_a_recovery_is_told_once() -> None:
+def test_all_are_in_one_timeline_and_a_recovery_is_shown_once() -> None:
     earlier = EventRow(
         id=1, at=NOW - MINUTE, kind="recovering", level="info", message="reading 5 offsets"
     )
-    # The event of the recovery that the status tells of itself, told when it began.
+    # The event of the recovery that the status itself shows, logged when it began.
     begun = NOW - timedelta(seconds=1)
     own = earlier.model_copy(update={"at": begun, "message": "reading 100 offsets"})
     found = incidents(

@@ -48,7 +48,7 @@ def test_what_java_matches(pattern: str, names: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "told"),
+    ("pattern", "reason"),
     [
         ("a(", "missing ), unterminated subpattern at column 2"),
         (r"\p{L}(", "missing ), unterminated subpattern at column 6"),
@@ -64,12 +64,12 @@ def test_what_java_matches(pattern: str, names: set[str]) -> None:
         (r"[a\y]", r"\y is not understood in a class at column 3"),
     ],
 )
-def test_what_cannot_be_used_is_told_with_its_place_and_a_replacement(
-    pattern: str, told: str
+def test_what_cannot_be_used_is_reported_with_its_place_and_a_replacement(
+    pattern: str, reason: str
 ) -> None:
     with pytest.raises(RegexError) as caught:
         compiled(pattern)
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(reason)
 
 
 def test_classes_in_classes_end_somewhere() -> None:

@@ -1,4 +1,4 @@
-"""A Java that tests use again goes from one that ended well to the next, and to nobody else."""
+"""A Java that tests use again goes from one that ended well to the next, and to no one else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Start = Callable[[], subprocess.Popen[bytes]]
 # Each starts processes.
 pytestmark = pytest.mark.slow
 
-NOBODY = 2**22 + 1
+NO_PROCESS = 2**22 + 1
 """No process has this id."""
 
 
@@ -28,7 +28,7 @@ def commands() -> dict[int, str]:
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts what looks as such a Java does to whoever lists processes."""
+    """Starts what looks like such a Java to anyone who lists processes."""
     started: list[subprocess.Popen[bytes]] = []
 
     def one() -> subprocess.Popen[bytes]:
@@ -72,7 +72,7 @@ def test_one_that_was_given_back_is_taken_once_and_for_the_same_command(
 def test_one_that_was_not_given_back_ends_with_its_application(javas: Javas, start: Start) -> None:
     java = start()
     javas.taken("a", Server(java, 1234, "word"))
-    javas.end_of(NOBODY)
+    javas.end_of(NO_PROCESS)
     assert is_there(java.pid)
     javas.end_of(os.getpid())
     is_over(java)
@@ -94,10 +94,10 @@ def test_few_wait_and_none_is_left(start: Start) -> None:
     for number, java in enumerate(started):
         javas.taken("a", Server(java, number, "word"))
         javas.give_back()
-        # A file system may tell times of a hundredth of a second.
+        # A file system may keep times to a hundredth of a second only.
         (free,) = javas._folder.glob(f"a-{java.pid}.free")
         os.utime(free, (number, number))
-        javas.end_of(NOBODY)
+        javas.end_of(NO_PROCESS)
     is_over(started[0])
     assert all(java.poll() is None for java in started[1:])
     javas.end_all()

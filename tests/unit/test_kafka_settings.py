@@ -69,7 +69,7 @@ def test_consumers_read_committed_and_create_nothing() -> None:
     }
 
 
-def test_admin_clients_have_no_settings_of_ours() -> None:
+def test_admin_clients_have_none_of_our_settings() -> None:
     assert jvm_settings(cluster(), "admin") == {"bootstrap.servers": "127.0.0.1:1"}
 
 
@@ -395,7 +395,7 @@ def test_logins_that_cannot_work(settings: dict[str, str], expected: str) -> Non
     assert refused({"security.protocol": "SASL_SSL", **settings}) == [f"kafka.{expected}"]
 
 
-def test_a_protocol_that_there_is_not_is_refused_and_not_told() -> None:
+def test_a_protocol_that_does_not_exist_is_refused_and_not_shown() -> None:
     expected = (
         "kafka.security.protocol: is no protocol of Kafka "
         "(one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)"

@@ -120,11 +120,11 @@ def test_rates_between_two_readings() -> None:
         (LagSample(20, 100, None), Rates(0.0, None)),
     ],
 )
-def test_rates_that_cannot_be_told(second: LagSample, expected: Rates) -> None:
+def test_rates_that_cannot_be_known(second: LagSample, expected: Rates) -> None:
     assert rates(LagSample(10, 100, 1000), second) == expected
 
 
-def test_readings_too_close_tell_no_rate() -> None:
+def test_readings_too_close_give_no_rate() -> None:
     assert rates(LagSample(10, 100), LagSample(20, 150), shortest=15) == Rates()
 
 
@@ -246,11 +246,11 @@ def test_a_total_is_as_long_behind_as_the_longest_of_what_is_known() -> None:
         row("us", 0, seconds_behind=1.0, seconds_behind_at_least=True),
         row("cn", 0),
     )
-    told = {
+    totals = {
         it.cluster: (it.seconds_behind, it.seconds_behind_at_least, it.unknown)
         for it in found.totals
     }
-    assert told == {
+    assert totals == {
         "eu": (3.5, False, 3),
         "us": (1.0, True, 1),
         "cn": (None, False, 1),
@@ -258,7 +258,7 @@ def test_a_total_is_as_long_behind_as_the_longest_of_what_is_known() -> None:
     }
 
 
-def test_live_log_ends_leave_the_time_that_the_instance_told() -> None:
+def test_live_log_ends_leave_the_time_that_the_instance_reported() -> None:
     late = report(row(position=30, log_end=40, lag=10, seconds_behind=2.5))
     (found,) = measured(late, {sp(): OffsetRange(0, 100)}, {}, NOW).rows
     assert (found.lag, found.seconds_behind) == (70, 2.5)
@@ -316,7 +316,7 @@ def test_report_without_an_earlier_status_knows_no_rate() -> None:
     assert report_of(status(60, 700, 1000)).totals[0].eta == UNKNOWN
 
 
-def test_positions_are_told_once_a_second_so_a_shorter_window_tells_nothing() -> None:
+def test_positions_are_reported_once_a_second_so_a_shorter_window_gives_no_rate() -> None:
     found = report_of(status(1.9, 100, 1000), status(0, 100, 1000))
     assert found.rows[0].consumed_per_second is None
     assert report_of(status(2, 120, 1000), status(0, 100, 1000)).rows[0].consumed_per_second == 10

@@ -38,7 +38,7 @@ def test_a_lane_for_each_source_where_it_is_asked_for() -> None:
     assert sizes(plan_lanes(BOTH, "source")) == {"eu": 6, "us": 3}
 
 
-def test_what_is_new_gets_a_lane_beside_the_union_which_goes_on() -> None:
+def test_what_is_new_gets_a_lane_beside_the_union_which_keeps_running() -> None:
     before = plan_lanes(BOTH)
     after = plan_lanes([*BOTH, *parts("eu", 2, "new")], current=before)
     assert after == (*before, Lane("eu", tuple(parts("eu", 2, "new"))))
@@ -97,7 +97,7 @@ def test_what_is_not_wanted_any_more_is_taken_out() -> None:
     )
 
 
-def test_a_source_that_comes_back_stops_nobody() -> None:
+def test_a_source_that_comes_back_stops_no_other() -> None:
     before = plan_lanes(BOTH)
     without = plan_lanes(parts("eu", 6), current=before)
     assert plan_lanes(BOTH, current=without) == (
@@ -119,7 +119,7 @@ def test_a_source_apart_leaves_the_lane_that_it_shares_and_gets_its_own() -> Non
 def test_all_sources_of_a_lane_that_failed_are_alone_afterwards() -> None:
     alone = plan_lanes(BOTH, current=plan_lanes(BOTH), alone={"eu", "us"})
     assert sizes(alone) == {"eu": 6, "us": 3}
-    # Nobody is put together again while they run.
+    # They are not put together again while they run.
     assert plan_lanes(BOTH, current=alone) == alone
 
 
@@ -225,10 +225,10 @@ def test_growth_and_loss_keep_running_lanes(
                 assert home.get(sp, lane.name) == lane.name, "what runs stays where it is"
     current = {lane.name: set(lane.partitions) for lane in running}
     for lane in lanes if room else ():
-        goes_on = not current.get(lane.name, set()).isdisjoint(lane.partitions)
-        if goes_on and len(lane.clusters) > 1:
+        continues = not current.get(lane.name, set()).isdisjoint(lane.partitions)
+        if continues and len(lane.clusters) > 1:
             less = current[lane.name]
-            assert set(lane.partitions) <= less, "a union need not start anew"
+            assert set(lane.partitions) <= less, "a union need not start again"
     assert plan_lanes(after, how, lanes, alone, room=room) == lanes, "what is settled stays"
 
 

@@ -300,7 +300,7 @@ def test_a_pure_module_imports_no_client_and_nothing_impure() -> None:
 
 
 def test_no_two_classes_have_the_same_name() -> None:
-    """So that a name stands for one thing; what only a module sees begins with an underscore."""
+    """So that a name means one thing; what only a module sees begins with an underscore."""
     where: dict[str, list[str]] = {}
     for path in MODULES:
         for node in read(path).classes:

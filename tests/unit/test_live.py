@@ -42,7 +42,7 @@ def start() -> View:
 
 
 def later(view: View, second: float, **records: int) -> View:
-    """The same run after some seconds, with so many records of each topic of a source."""
+    """The same run at a later `second`, with `records` in each topic of a source."""
     figures = {
         alias: SourceFigures(
             copied=tuple(

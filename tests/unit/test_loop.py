@@ -1,4 +1,4 @@
-"""The thread of a feature, by a clock that stands still until a test moves it."""
+"""The thread of a feature, by a clock that moves only when a test moves it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Feature:
         return self.turns.get(timeout=SECONDS)
 
     def waits(self) -> float:
-        """So many seconds, from when it begins to wait."""
+        """For how many seconds it waits, once it begins to."""
         return self.clock.asked.get(timeout=SECONDS)
 
 

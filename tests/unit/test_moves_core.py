@@ -152,7 +152,7 @@ def test_a_rewind_never_goes_forward() -> None:
     assert (move.kind, move.new) == (MoveKind.REPLAY, 35)
 
 
-def test_without_a_position_it_begins_where_it_is_told_to() -> None:
+def test_without_a_position_it_begins_where_the_request_says() -> None:
     move = one(MoveRequest(to_offset=30), place(None))
     assert (move.kind, move.difference, move.clean) == (MoveKind.REPLAY, None, False)
     assert one(MoveRequest(to_offset=30, again=True), place(None)).clean
@@ -187,7 +187,7 @@ def test_all_problems_at_once() -> None:
     assert [text.split(":")[0] for text in plan.problems] == ["eu/orders-1", "eu/orders-2"]
 
 
-def test_another_log_is_copied_anew_and_never_compared() -> None:
+def test_another_log_is_copied_as_a_new_one_and_never_compared() -> None:
     recreated = place(80, furthest=None, other_log="it was created again")
     move = one(MoveRequest(to_offset=30), recreated)
     assert (move.kind, move.clean, move.skipped) == (MoveKind.ANEW, True, OffsetRange(10, 30))
@@ -209,14 +209,14 @@ def test_below_a_cut_only_again_is_possible() -> None:
     assert one(MoveRequest(to_offset=105), place(110, cut=98, log=OffsetRange(0, 120))).new == 105
 
 
-def test_what_is_to_be_known_is_said() -> None:
+def test_what_a_person_has_to_know_is_said() -> None:
     assert (
         "old records come after newer" in plan_moves(MoveRequest(to_offset=20), [place()]).notes[0]
     )
     again = plan_moves(MoveRequest(to_offset=20, again=True), [place()])
     assert "a second time, on purpose" in again.notes[0]
-    anew = plan_moves(MoveRequest(to_offset=20), [place(other_log="it was created again")])
-    assert "not compared" in anew.notes[0]
+    recreated = plan_moves(MoveRequest(to_offset=20), [place(other_log="it was created again")])
+    assert "not compared" in recreated.notes[0]
 
 
 @given(

@@ -1,4 +1,4 @@
-"""What a checkpoint's history tells about going back, from real tables."""
+"""What a checkpoint's history says about going back, from real tables."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_without_a_table_nothing_is_known(tmp_path: Path) -> None:
     assert World(str(tmp_path)).past().bounds({ONE: 5}) == {ONE: ProvenBound()}
 
 
-def test_after_a_rewind_the_lower_bound_goes_on_to_hold(world: World) -> None:
+def test_after_a_rewind_the_lower_bound_still_holds(world: World) -> None:
     world.commit({ONE: 100})
     world.commit({ONE: 200})
     world.commit({ONE: 100}, lane="positions set", like=2)
@@ -220,7 +220,7 @@ def test_hub_ends_behind_all_below_a_position_come_from_a_later_snapshot(tmp_pat
     commit(2_000, 200, 999)  # its snapshot is older than the commit before
     commit(3_000, 300, 2_500)
     commit(4_000, 400, 3_900)
-    commit(5_000, 500, 4_990, life=2)  # another life: what the one before told last may be missing
+    commit(5_000, 500, 4_990, life=2)  # another life: the last report before it may be missing
     past = Past(str(tmp_path), {}, {ONE: NOW})
     assert {at: past.tops({ONE: at})[ONE].hub_ends for at in (50, 100, 101, 201)} == {
         50: {HUB_PARTITION: 3_000},

@@ -108,21 +108,21 @@ def test_a_reason_that_names_source_and_state_is_said_once() -> None:
     assert (found.source, found.what) == ("eu", "unreachable: no answer")
 
 
-def test_partitions_that_are_not_read_are_told_once_for_a_source() -> None:
+def test_partitions_that_are_not_read_are_reported_once_for_a_source() -> None:
     status = whole_status(partitions=3)
     held = [
         it.model_copy(update={"state": PartitionState.HELD, "reason": "no leader"})
         for it in status.partitions
     ]
-    told = list(attention(status.model_copy(update={"partitions": tuple(held)})))
-    assert [it.what for it in told] == ["3 partitions are not read: no leader"]
+    found = list(attention(status.model_copy(update={"partitions": tuple(held)})))
+    assert [it.what for it in found] == ["3 partitions are not read: no leader"]
 
 
 def test_where_all_is_well_nothing_needs_a_person() -> None:
     assert list(attention(whole_status())) == []
 
 
-def test_a_source_is_told_topic_by_topic() -> None:
+def test_a_source_is_shown_topic_by_topic() -> None:
     page = source_page(whole_status(sources=2, topics=2), None, {}, "s1")
     assert page is not None and page.source.alias == "s1"
     assert [it.topic for it in page.topics] == ["t0", "t1"]
@@ -241,7 +241,7 @@ def test_each_field_that_a_page_shows_is_in_its_document() -> None:
         assert used in AuditRun.model_fields, used
 
 
-def test_a_hub_topic_is_told_with_all_that_goes_into_it() -> None:
+def test_a_hub_topic_is_shown_with_all_that_goes_into_it() -> None:
     status = whole_status(sources=2, topics=1)
     later = status.model_copy(update={"at": NOW + timedelta(seconds=10)})
     (topic,) = hub_topics(later, status, {"s1": "Virginia"}).topics

@@ -38,7 +38,7 @@ INTERPRETER = Interpreter(load_text("", SETS), None, "orders", MOST_BYTES, secon
         (b"a" * (MOST_BYTES + 1), "a" * MOST_BYTES + "…"),
     ],
 )
-def test_bytes_are_told_as_text_where_they_are_text(content: bytes, text: str) -> None:
+def test_bytes_are_shown_as_text_where_they_are_text(content: bytes, text: str) -> None:
     assert shown(content, MOST_BYTES) == text
 
 
@@ -89,12 +89,12 @@ def assert_shown(record: NewRecord) -> None:
 
 @given(odd_records())
 @examples(80)
-def test_whatever_a_record_holds_it_is_told(record: NewRecord) -> None:
+def test_whatever_a_record_holds_it_is_shown(record: NewRecord) -> None:
     assert_shown(record)
 
 
 @pytest.mark.parametrize("name", ODD_SHAPES)
-def test_the_worst_records_are_told(name: str) -> None:
+def test_the_worst_records_are_shown(name: str) -> None:
     assert_shown(ODD_SHAPES[name])
 
 
@@ -109,7 +109,7 @@ def test_the_worst_records_are_told(name: str) -> None:
         b"",
     ],
 )
-def test_json_of_a_schema_is_told_whatever_is_in_it(payload: bytes) -> None:
+def test_json_of_a_schema_is_shown_whatever_is_in_it(payload: bytes) -> None:
     schema = Schema(1, "JSON", "{}")
     for most in (None, MOST_BYTES):
         found = decode(b"\0\0\0\0\1" + payload, lambda _: schema, most)

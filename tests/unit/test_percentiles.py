@@ -43,7 +43,7 @@ def test_a_percentile_is_the_upper_bound_of_its_bucket(
     assert percentile(counts, BOUNDS, percent) == expected
 
 
-def test_what_is_beyond_the_last_bound_is_told_as_the_last_bound() -> None:
+def test_what_is_beyond_the_last_bound_is_shown_as_the_last_bound() -> None:
     assert percentile((0, 0, 0, 0, 7), BOUNDS, 50) == 10
 
 

@@ -405,7 +405,7 @@ def test_an_override_gives_one_hub_topic_another_name() -> None:
     assert not hub_topic_selected(cfg, "orders")
 
 
-def test_of_topics_of_a_source_that_collide_one_is_taken_and_the_rules_are_told() -> None:
+def test_of_topics_of_a_source_that_collide_one_is_taken_and_the_rules_are_named() -> None:
     cdc = having("eu", "cdc.orders", "raw.orders")
     found = plan(config({"eu": ".*"}, topics={"rename": RULES}), cdc)
     (refused,) = found.refused

@@ -1,4 +1,4 @@
-"""For how long positions have been behind their logs, by what the probes told, second by second."""
+"""For how long positions have been behind their logs, by what probes report each second."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EU0, EU1, US0 = (SourcePartition(*it) for it in (("eu", "t", 0), ("eu", "t", 1),
 
 
 class Watch:
-    """Delays of EU0 alone, looked at when a probe has just told its end."""
+    """Delays of EU0 alone, looked at when a probe has just reported its end."""
 
     def __init__(self) -> None:
         self.delays = Delays()
@@ -52,7 +52,7 @@ def test_a_position_that_is_newer_than_the_probe_is_not_behind(watch: Watch) -> 
     assert watch.look(0, 25, 20) == AT_END
 
 
-def test_it_is_behind_since_its_log_was_first_told_to_be_beyond_the_position(watch: Watch) -> None:
+def test_it_is_behind_since_its_log_was_first_reported_beyond_the_position(watch: Watch) -> None:
     watch.look(0, 10, 10)
     assert watch.look(1, 10, 11) == Delay(0.0)
     assert watch.look(2, 10, 11) == Delay(1.0)
@@ -69,15 +69,15 @@ def test_as_the_position_moves_only_what_is_still_beyond_it_counts(watch: Watch)
     assert watch.samples == 0
 
 
-def test_what_was_behind_before_it_was_watched_is_at_least_so_long_behind(watch: Watch) -> None:
+def test_what_was_behind_before_it_was_watched_is_behind_at_least_since_then(watch: Watch) -> None:
     assert watch.look(100, 10, 50) == Delay(0.0, at_least=True)
     assert watch.look(400, 10, 90) == Delay(300.0, at_least=True)
     assert watch.look(401, 49, 90) == Delay(301.0, at_least=True)
-    # From here on an end is known that was told earlier and is not beyond the position.
+    # From here on, an end is known that was reported earlier and is not beyond the position.
     assert watch.look(402, 50, 90) == Delay(2.0)
 
 
-def test_a_log_that_stands_still_counts_from_when_it_came_to_its_end(watch: Watch) -> None:
+def test_a_log_that_does_not_grow_counts_from_when_it_came_to_its_end(watch: Watch) -> None:
     watch.look(0, 10, 10)
     watch.look(1, 10, 20)
     for second in range(2, 5000):
@@ -86,14 +86,14 @@ def test_a_log_that_stands_still_counts_from_when_it_came_to_its_end(watch: Watc
     assert watch.samples == 1
 
 
-def test_an_idle_log_makes_nothing_behind_when_it_goes_on(watch: Watch) -> None:
+def test_an_idle_log_adds_no_delay_when_it_grows_again(watch: Watch) -> None:
     watch.look(0, 10, 10)
     watch.look(3600, 10, 10)
     assert watch.look(3601, 10, 11) == Delay(0.0)
     assert watch.look(3602, 10, 11) == Delay(1.0)
 
 
-def test_a_position_that_went_back_is_at_least_so_long_behind(watch: Watch) -> None:
+def test_a_position_that_went_back_is_behind_at_least_since_then(watch: Watch) -> None:
     watch.look(0, 100, 100)
     assert watch.look(1, 20, 100) == Delay(0.0, at_least=True)
     assert watch.look(9, 20, 120) == Delay(8.0, at_least=True)
@@ -129,8 +129,8 @@ def test_of_a_silent_source_only_what_is_behind_is_known(watch: Watch) -> None:
 def test_the_moment_is_that_of_the_probe_and_not_that_of_the_look() -> None:
     delays = Delays()
     delays.follow({EU0: 1, US0: 1}, {EU0: 1, US0: 1}, {"eu": 0.0, "us": 0.0}, (), 0.5)
-    ends, told_at = {EU0: 2, US0: 2}, {"eu": 9.25, "us": 9.75}
-    found = delays.follow({EU0: 1, US0: 1}, ends, told_at, (), 10.0)
+    ends, reported_at = {EU0: 2, US0: 2}, {"eu": 9.25, "us": 9.75}
+    found = delays.follow({EU0: 1, US0: 1}, ends, reported_at, (), 10.0)
     assert found == {EU0: Delay(0.75), US0: Delay(0.25)}
 
 
@@ -163,11 +163,11 @@ def test_a_long_delay_is_known_to_a_twentieth_with_few_samples(watch: Watch, hou
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=60))
-def test_whatever_is_told_a_delay_is_never_longer_than_it_was_watched(
-    told: list[tuple[int, int]],
+def test_whatever_is_reported_a_delay_is_never_longer_than_it_was_watched(
+    reports: list[tuple[int, int]],
 ) -> None:
     watch = Watch()
-    for second, (position, end) in enumerate(told):
+    for second, (position, end) in enumerate(reports):
         found = watch.look(second, position, end)
         assert found is not None
         assert (found.seconds == 0 and not found.at_least) or end > position

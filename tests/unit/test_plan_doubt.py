@@ -60,7 +60,7 @@ def test_what_is_unclean_is_known_to_lack_what_the_hub_has_lost_before_that_grow
     assert found.lost == {EU[0]: {"hub-a"}}
 
 
-def test_so_they_do_what_is_read_no_more_as_nobody_knows_where_it_went() -> None:
+def test_so_they_do_what_is_read_no_more_as_no_one_knows_where_it_went() -> None:
     assert doubt(logs(10, 20, 31), clean=[*EU, US, GONE]).ends.keys() == {US, GONE}
 
 
@@ -84,7 +84,7 @@ def test_an_empty_hub_and_one_whose_records_are_all_deleted_raise_no_doubt() -> 
         assert doubt(hub, hub_ends={}, absent=[*EU, US], is_empty=True) == Doubt()
 
 
-def test_a_source_that_is_away_is_in_doubt_and_nobody_is_told() -> None:
+def test_a_source_that_is_away_is_in_doubt_and_nothing_is_said_of_it() -> None:
     found = doubt(logs(10, 20, 30), clean=EU, away={"us"})
     assert found.sources == {"us"}
     assert found.hub_ends == KNOWN

@@ -205,7 +205,7 @@ def test_the_others_are_planned_beside_a_topic_that_is_left_out() -> None:
     assert [action.name for action in found.actions] == ["clicks"]
 
 
-def test_a_source_that_flows_already_goes_on_when_another_comes() -> None:
+def test_a_source_that_flows_already_keeps_flowing_when_another_comes() -> None:
     sources = [source(alias, cleanup_policy="compact") for alias in ("eu", "us")]
     hub = topic(cleanup_policy="compact", **FITS)
     facts = ClusterFacts("hub", "H", 1, {"orders": hub})
@@ -364,7 +364,7 @@ def test_of_names_that_differ_by_dot_and_underscore_one_is_taken_and_stays() -> 
     assert taken(nothing, ("us", "orders", "a.b")) == ["a.b", "ok"]
     there = ClusterFacts("hub", "H", 1, {"a.b": topic("a.b", **FITS)})
     assert taken(there) == taken(there, ("eu", "orders", "a_b")) == ["a.b", "ok"]
-    # What is not to be had holds nobody up.
+    # A name that cannot be had does not hold up the other.
     refusing = refused_create("a_b", "Topic 'a_b' is not wanted")
     assert taken(nothing, refusals=refusing) == ["a.b", "ok"]
 

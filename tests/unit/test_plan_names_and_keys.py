@@ -43,7 +43,7 @@ def test_illegal_names(name: str, says: str) -> None:
     assert says in str(topic_name_problem(name))
 
 
-def test_names_that_metrics_cannot_tell_apart() -> None:
+def test_names_that_metrics_cannot_distinguish() -> None:
     assert colliding_names(["a.b", "a_b", "a-b", "c"]) == [("a.b", "a_b")]
     assert colliding_names(["a.b", "a.b"]) == []
 

@@ -47,8 +47,8 @@ def judged(
     at: int = 0,
     end: int | None = None,
 ) -> Judged:
-    told = SampleAnswers({SP: log} if log else {}, {} if end is None else {SP: end})
-    return judge_origins({SP: samples}, told, {SP: at}, [route])
+    answers = SampleAnswers({SP: log} if log else {}, {} if end is None else {SP: end})
+    return judge_origins({SP: samples}, answers, {SP: at}, [route])
 
 
 def log_of(first: int, *times: int, content: int = 0) -> Log:
@@ -83,7 +83,7 @@ def test_where_timestamps_say_nothing_the_content_does(times: tuple[int, int]) -
     assert "another key or value" in why
 
 
-def test_logs_that_are_the_same_record_by_record_cannot_be_told_apart() -> None:
+def test_logs_that_are_the_same_record_by_record_cannot_be_distinguished() -> None:
     """By design, as of a mirror that keeps the timestamps: then nothing is lost, either."""
     log = log_of(0, -1, -1, content=9)
     assert judged(held(log), log) == Judged()
@@ -123,19 +123,19 @@ def test_but_what_lies_at_or_beyond_the_end_is_of_another_log() -> None:
     assert judged(hub, {}, at=3, end=2) == Judged()
 
 
-def test_of_a_source_that_does_not_tell_nothing_is_believed_yet() -> None:
+def test_of_a_source_that_does_not_answer_nothing_is_believed_yet() -> None:
     hub = held(log_of(5, 100, 200))
-    told = SampleAnswers({SP: log_of(5, 100)}, silent={SP: "no answer"})
-    assert judge_origins({SP: hub}, told, {SP: 0}, [ROUTE]) == Judged({}, {SP: "no answer"})
-    told = replace(told, records={SP: log_of(5, 101)})
-    assert judge_origins({SP: hub}, told, {SP: 0}, [ROUTE]).foreign.keys() == {SP}
+    answers = SampleAnswers({SP: log_of(5, 100)}, silent={SP: "no answer"})
+    assert judge_origins({SP: hub}, answers, {SP: 0}, [ROUTE]) == Judged({}, {SP: "no answer"})
+    answers = replace(answers, records={SP: log_of(5, 101)})
+    assert judge_origins({SP: hub}, answers, {SP: 0}, [ROUTE]).foreign.keys() == {SP}
 
 
 def test_each_partition_is_judged_by_itself() -> None:
     other = SP._replace(partition=1)
     hub = held(log_of(5, 100))
-    told = SampleAnswers({SP: log_of(5, 100), other: log_of(5, 99)})
-    found = judge_origins({SP: hub, other: hub}, told, {SP: 0, other: 0}, [ROUTE])
+    answers = SampleAnswers({SP: log_of(5, 100), other: log_of(5, 99)})
+    found = judge_origins({SP: hub, other: hub}, answers, {SP: 0, other: 0}, [ROUTE])
     assert found.partitions == {other}
 
 

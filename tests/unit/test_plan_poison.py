@@ -74,7 +74,7 @@ def test_a_producer_that_does_not_compress_meets_records_that_were_compressed() 
     )
 
 
-def test_with_compression_nobody_knows_the_size_until_something_is_refused() -> None:
+def test_with_compression_the_size_is_not_known_until_something_is_refused() -> None:
     found = rule(config(sync_configs=False), {"max_message_bytes": 100_000})
     assert found.limits == Limits()
     # What does not compress grows a little.
@@ -199,7 +199,7 @@ def test_a_topic_that_would_flow_into_the_quarantine_topic_is_left_out() -> None
 
 
 @pytest.mark.parametrize("name", ["${topic}.q", "with space", "", "a" * 250])
-def test_a_bad_quarantine_name_is_told_with_the_config(name: str) -> None:
+def test_a_bad_quarantine_name_is_refused_with_the_config(name: str) -> None:
     with pytest.raises(ValueError, match="quarantine"):
         config(quarantine=name)
 
@@ -217,7 +217,7 @@ def test_the_placeholder_of_the_name_is_no_reference() -> None:
     assert cfg.topics.duplicates == "${name}.twice"
 
 
-def test_a_lane_is_not_started_anew_for_what_its_query_does_not_use() -> None:
+def test_a_lane_is_not_started_again_for_what_its_query_does_not_use() -> None:
     before = PoisonRule("q", Limits(max_bytes=5), 100, Limits(max_bytes=5))
     assert before == PoisonRule("q", Limits(max_bytes=5), 200, Limits(max_bytes=6))
     assert before != PoisonRule("q", Limits(max_bytes=6), 100, Limits(max_bytes=5))

@@ -112,7 +112,7 @@ def test_a_recreated_topic_of_which_the_hub_holds_more_than_the_position_says() 
     (gap,) = plan_positions(
         [Route("eu", "orders", "orders", 1, 1)], known, observed, {"eu": "earliest"}
     ).gaps
-    # Found beyond the last end that was told: so there it was not over.
+    # It was found beyond the last end that was reported, so it did not end there.
     assert (gap.kind, gap.start, gap.end, gap.lost) == (GapKind.TOPIC_RECREATED, 15, 20, 2)
     assert "at least 2 of the offsets 15 to 19 were not copied" in gap.reason
 
@@ -142,7 +142,7 @@ def test_another_cluster_behind_the_alias() -> None:
 @pytest.mark.parametrize(
     ("log_end", "end", "lost"), [(None, None, None), (15, 15, 0), (3, 15, 0), (40, 40, 25)]
 )
-def test_of_a_log_that_is_gone_the_last_end_that_was_seen_is_told(
+def test_of_a_log_that_is_gone_the_last_end_that_was_seen_is_reported(
     log_end: int | None, end: int | None, lost: int | None
 ) -> None:
     (gap,) = start(15, clusters=("C", "D"), log_end=log_end).gaps
@@ -200,7 +200,7 @@ def test_a_topic_that_is_gone() -> None:
     assert SP in plan.held
 
 
-def test_a_topic_that_is_gone_and_that_nobody_asks_for_is_no_finding() -> None:
+def test_a_topic_that_is_gone_and_that_no_one_asks_for_is_no_finding() -> None:
     assert vanished(Observed({"eu": "C"}, {}, {}), selected=False) == StartPlan(Positions())
     assert vanished(Observed({"eu": "D"}, {}, {}), selected=False) == StartPlan(Positions())
 
@@ -220,7 +220,7 @@ def judged(
     damage: Damage | None = None,
     unsure: bool = False,
 ) -> StartPlan:
-    """A partition of LOG whose reader, or a closer look, told more of it."""
+    """A partition of LOG of which its reader, or a closer look, has found more."""
     seen = Observed(
         {"eu": "C"},
         {KEY: "T"},
@@ -272,7 +272,7 @@ def test_where_it_was_cut_off_says_nothing_of_what_is_not_behind_it_or_not_certa
     assert judged(18, cut=12, unsure=True).gaps == ()
 
 
-def test_what_nobody_can_read_is_a_gap_that_ends_where_something_can_be_read() -> None:
+def test_what_no_one_can_read_is_a_gap_that_ends_where_something_can_be_read() -> None:
     plan = judged(12, damage=Damage(12, 15, "bad sum"))
     assert ranges(plan) == [(GapKind.DAMAGED, 12, 15, 3)]
     assert plan.held[SP] == "offsets 12 to 14 cannot be read: bad sum"

@@ -30,7 +30,7 @@ def test_half_of_what_is_left_of_the_time_is_for_a_record_and_half_for_tries() -
     assert found.usual == {**USUAL, "delivery.timeout.ms": str(found.fresh_ms)}
 
 
-def test_a_hub_that_does_not_tell_is_taken_for_one_with_kafkas_default() -> None:
+def test_a_hub_that_does_not_say_is_taken_for_one_with_kafkas_default() -> None:
     assert hub_producers(USUAL, None) == hub_producers(USUAL, EXPIRY_MS)
     assert short_expiry(None) == ""
 

@@ -55,7 +55,7 @@ def test_a_hub_partition_the_checkpoint_does_not_know_is_read_from_its_beginning
     assert tail.ranges == {HUB1: OffsetRange(3, 9)}
 
 
-def test_hub_topics_of_before_a_rename_are_bounded_by_whoever_went_there_first() -> None:
+def test_hub_topics_from_before_a_rename_are_bounded_by_the_first_that_went_there() -> None:
     old0, old1 = TopicPartition("old", 0), TopicPartition("old", 1)
     routes = (Route("eu", "orders", "orders", 2, 2),)
     own = {EU0: {old0: 7, old1: 3, HUB0: 1}, EU1: {old0: 5}, US0: {HUB0: 2}}
@@ -73,7 +73,7 @@ def test_a_tail_never_leaves_the_log() -> None:
 def recovered(
     found: Ranges, log: OffsetRange | None = WHOLE[EU0]
 ) -> tuple[int, list[tuple[int, int]]]:
-    """Where a partition at 5 goes on, and what its lane leaves out."""
+    """Where a partition at 5 continues, and what its lane leaves out."""
     positions = Positions({EU0: 5})
     at = recovered_positions(positions, {EU0: found}, {EU0: log} if log else {})
     skips = plan_skips(at, {EU0: Skip(found)}, {})
@@ -89,7 +89,7 @@ def test_only_partitions_that_were_found_beyond_their_position_move() -> None:
 @pytest.mark.parametrize(
     ("found", "position", "skipped"),
     [
-        # The hub holds all: nothing is to be looked through.
+        # The hub holds all: nothing has to be looked through.
         ([(5, 9)], 9, []),
         # 6 and 7 are missing, or are no records: the lane looks.
         ([(5, 6), (8, 9)], 6, [(8, 9)]),
@@ -182,12 +182,12 @@ def test_what_was_deleted_before_it_could_be_replayed_is_a_loss(
     after = recovered_positions(known.positions, {EU0: found}, logs)
     tops, below = highest({EU0: found}), counts_below({EU0: found}, logs)
     gaps = plan_losses(known, after, tops, logs, below)
-    told = [(gap.start, gap.end, gap.lost) for gap in gaps]
-    assert told == ([expected] if expected else [])
+    losses = [(gap.start, gap.end, gap.lost) for gap in gaps]
+    assert losses == ([expected] if expected else [])
     assert all(gap.position == 9 and gap.then.topic == "T" for gap in gaps)
 
 
-def test_a_partition_of_which_nothing_was_found_has_no_loss_to_tell() -> None:
+def test_a_partition_of_which_nothing_was_found_has_no_loss_to_report() -> None:
     known = Remembered(Positions({EU0: 5}))
     assert plan_losses(known, known.positions, {}, {EU0: OffsetRange(20, 100)}, {}) == ()
 
@@ -237,7 +237,7 @@ def test_each_origin_once_for_any_partial_delivery_and_any_crash_in_recovery(
     position=st.integers(0, 30),
     earliest=st.integers(0, 30),
 )
-def test_every_offset_is_in_the_hub_or_read_or_told_as_lost(
+def test_every_offset_is_in_the_hub_or_read_or_reported_as_lost(
     held: set[int], arrived: set[int], position: int, earliest: int
 ) -> None:
     """Below a position all is there; of the log the source has deleted what lies below earliest."""
@@ -252,12 +252,12 @@ def test_every_offset_is_in_the_hub_or_read_or_told_as_lost(
     assert not read & there, "nothing is written twice"
     gaps = plan_losses(known, after, highest(found), logs, counts_below(found, logs))
     shows = set(range(after[EU0], earliest))
-    told = {at for gap in gaps for at in range(gap.start, gap.end or 0)}
-    assert held <= there | read | shows | told, "nothing is lost without a word"
+    reported = {at for gap in gaps for at in range(gap.start, gap.end or 0)}
+    assert held <= there | read | shows | reported, "nothing is lost without a word"
 
 
 def test_each_partition_has_a_tail_of_its_own() -> None:
-    """A topic that was created again must not be told by what the hub holds of the old one."""
+    """A topic that was created again must not be judged by what the hub holds of the old one."""
     logs = {HUB0: OffsetRange(0, 100), HUB1: OffsetRange(0, 100)}
     own = {EU0: {HUB0: 10, HUB1: 20}, US0: {HUB0: 60, HUB1: 20}}
     tail = plan_tail(Positions({EU0: 5, US0: 0}), {HUB0: 10, HUB1: 20}, logs, own)

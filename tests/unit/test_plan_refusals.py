@@ -45,7 +45,7 @@ def topic(name: str, partitions: int = 1, **facts: Any) -> TopicFacts:
 
 @dataclass
 class Hub:
-    """A hub that refuses what it is told to, as a broker of Kafka 4.3 does, one thing at a time."""
+    """A hub that refuses what a test says, as a broker of Kafka 4.3 does, one thing at a time."""
 
     topics: dict[str, TopicFacts] = field(default_factory=dict)
     unknown: frozenset[str] = frozenset()
@@ -171,7 +171,7 @@ def test_what_is_refused_is_not_asked_for_again_unless_it_is_another_or_some_tim
     assert not first.refusals.at(at + RETRY_SECONDS + 1)
 
 
-def test_configs_that_the_hub_does_not_know_are_told_once_for_all_topics() -> None:
+def test_configs_that_the_hub_does_not_know_are_reported_once_for_all_topics() -> None:
     hub = Hub(unknown=frozenset({"message.format.version", "redpanda.remote.read"}))
     odd = {"message.format.version": "2.8", "redpanda.remote.read": "true"}
     found = settled(hub, having("eu", *(topic(f"t{at}", configs=odd) for at in range(9))))
@@ -202,7 +202,7 @@ def test_a_size_is_made_as_large_as_the_hub_takes(size: int) -> None:
     assert any(f"{CAP} is set" in it for it in again.plan.warnings)
 
 
-def test_a_limit_that_the_hub_does_not_tell_is_looked_for_below_our_headers() -> None:
+def test_a_limit_that_the_hub_does_not_name_is_looked_for_below_our_headers() -> None:
     found = NOTHING_REFUSED
     action = CreateTopic("a", 1, None, {"max.message.bytes": str(CAP + 2048)})
     for expected in (str(CAP), None):
@@ -247,9 +247,9 @@ def test_a_topic_that_cannot_grow_or_be_altered_flows_as_it_is() -> None:
     source = topic("a", 4, configs={"segment.bytes": "100000"})
     found = settled(hub, having("eu", source, topic("ok", 4)), cfg=config(grow=True))
     assert {it.topic: it.hub_partitions for it in found.plan.routes} == {"a": 1, "ok": 4}
-    told = " ".join(found.plan.warnings)
-    assert "refuses to grow a: 1 -> 4 partitions: too many partitions" in told
-    assert "the hub refuses segment.bytes=100000" in told
+    text = " ".join(found.plan.warnings)
+    assert "refuses to grow a: 1 -> 4 partitions: too many partitions" in text
+    assert "the hub refuses segment.bytes=100000" in text
 
 
 def test_what_may_pass_is_tried_again_at_the_next_look() -> None:
@@ -347,7 +347,7 @@ def test_whatever_is_wrong_with_some_the_healthy_ones_are_taken_and_keep_their_p
         topics = {(it, name) for it, at in found.plan.sources.items() for name in at.topics}
         assert topics == routes | named | skipped
     assert "new" in taken(second)
-    # What flows goes on, unless the policy of its own cluster's topic has changed.
+    # What flows keeps flowing, unless the policy of its own cluster's topic has changed.
     assert {(it.cluster, it.topic) for it in first.plan.routes} <= {
         (it.cluster, it.topic) for it in second.plan.routes
     }

@@ -101,7 +101,7 @@ def test_a_lane_is_compared_with_its_new_pace_and_need_not_leave() -> None:
         assert (found.changed, found.refused) == ((), ())
 
 
-def test_a_lane_is_not_started_anew_for_how_often_positions_are_committed() -> None:
+def test_a_lane_is_not_restarted_for_how_often_positions_are_committed() -> None:
     for change in ("checkpoint_interval=20s", "max_records_per_second=5", "max_bytes_per_second=5"):
         found = plan_reload(config(), config(f"stream.{change}"))
         assert (found.keys, found.refused) == ((f"stream.{change.partition('=')[0]}",), ())
@@ -120,7 +120,7 @@ def test_what_decides_which_lanes_there_are_ends_all_of_them() -> None:
     assert found.leaving(config()) == {"eu", "us"}
 
 
-def test_no_value_is_told_as_it_may_be_a_secret() -> None:
+def test_no_value_is_shown_as_it_may_be_a_secret() -> None:
     found = plan_reload(config(), config("sources.us.kafka.ssl.key.password=geheim"))
     assert "geheim" not in str(found)
 
@@ -174,7 +174,7 @@ def test_a_store_of_the_hub_with_another_password_waits_as_the_password_does(
     assert plan_reload(before, taken).leaving(before) == {"eu", "us"}
 
 
-def test_files_of_the_hub_start_every_lane_anew_and_are_not_refused(tmp_path: Path) -> None:
+def test_files_of_the_hub_restart_every_lane_and_are_not_refused(tmp_path: Path) -> None:
     setting = "hub.kafka.ssl.truststore.location"
     before = with_file(tmp_path, "a", setting)
     found = plan_reload(before, with_file(tmp_path, "b", setting))
@@ -198,7 +198,7 @@ REGISTRIES = (
         ("translate", "translate", ""),
     ],
 )
-def test_ids_of_another_registry_behind_those_of_before_are_told(
+def test_ids_of_another_registry_behind_those_of_before_are_noted(
     before: SchemaMode, after: SchemaMode, words: str
 ) -> None:
     old = config(*REGISTRIES, f"topics.overrides.all.schemas={before}")

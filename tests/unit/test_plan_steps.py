@@ -29,7 +29,9 @@ def test_a_lane_that_changes_ends_first_and_nothing_else_waits_for_it() -> None:
     assert steps == Steps(frozenset({"eu"}), {}, (US,), (EU_LARGER,))
 
 
-def test_a_lane_that_ends_already_is_not_told_again_and_begins_again_as_it_is_planned_now() -> None:
+def test_a_lane_that_ends_already_is_not_asked_again_and_begins_again_as_it_is_planned_now() -> (
+    None
+):
     assert plan_steps((EU_LARGER,), {"eu"}, {"eu": EU}, {"eu"}) == Steps(
         frozenset(), {}, (), (EU_LARGER,)
     )
@@ -37,12 +39,12 @@ def test_a_lane_that_ends_already_is_not_told_again_and_begins_again_as_it_is_pl
     assert plan_steps((EU,), (), {"eu": EU}, {"eu"}) == Steps(frozenset(), {}, (), (EU,))
 
 
-def test_a_lane_that_nobody_plans_any_more_ends() -> None:
+def test_a_lane_that_is_no_longer_planned_ends() -> None:
     steps = plan_steps((US,), (), {"eu": EU, "us": US}, ())
     assert steps == Steps(frozenset({"eu"}), {}, (), ())
 
 
-def test_a_lane_that_is_only_to_read_less_goes_on() -> None:
+def test_a_lane_that_only_has_to_read_less_continues() -> None:
     less = Lane("union", parts("eu", 0, 1))
     steps = plan_steps((less,), (), {"union": UNION}, ())
     assert steps == Steps(frozenset(), {"union": frozenset(parts("us", 0))}, (), ())
@@ -53,12 +55,12 @@ def test_what_a_lane_gives_up_starts_elsewhere_when_it_has() -> None:
     asia = Lane("asia", parts("asia", 0))
     steps = plan_steps((less, US, asia), {"us", "asia"}, {"union": UNION}, ())
     assert steps == Steps(frozenset(), {"union": frozenset(parts("us", 0))}, (asia,), (US,))
-    # When it has, the lane that goes on is one with fewer partitions.
+    # Once it has, the lane that continues is one with fewer partitions.
     done = plan_steps((less, US), {"us"}, {"union": less}, ())
     assert done == Steps(frozenset(), {}, (US,), ())
 
 
-def test_a_lane_that_has_to_start_anew_holds_nothing_back() -> None:
+def test_a_lane_that_has_to_start_again_holds_nothing_back() -> None:
     less = Lane("union", parts("eu", 0, 1))
     steps = plan_steps((less,), {"union"}, {"union": UNION}, ())
     assert steps == Steps(frozenset({"union"}), {}, (), (less,))
@@ -122,7 +124,7 @@ class World:
     def awaited(self) -> list[str]:
         return sorted({*self.ending, *self.holding})
 
-    def go_on(self, number: int) -> None:
+    def proceed(self, number: int) -> None:
         """One of the lanes has ended, or has given up what it was to give up."""
         name = self.awaited[number % len(self.awaited)]
         less = self.holding.pop(name, set())
@@ -157,10 +159,10 @@ def test_whatever_is_wanted_in_whatever_order_lanes_end(
             world.alone.add(event)
             world.arrange(wanted)
         elif world.awaited:
-            world.go_on(event)
+            world.proceed(event)
         assert world.to_run() == wanted
     while world.awaited:
-        world.go_on(0)
+        world.proceed(0)
     assert world.later == ()
     assert {sp for lane in world.running.values() for sp in lane.partitions} == wanted
     for lane in world.running.values():

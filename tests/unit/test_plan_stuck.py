@@ -9,7 +9,7 @@ EU0 = SourcePartition("eu", "orders", 0)
 US0 = SourcePartition("us", "orders", 0)
 
 
-def test_a_partition_whose_log_goes_on_without_it_is_stuck() -> None:
+def test_a_partition_whose_log_continues_without_it_is_stuck() -> None:
     seen = follow({}, {EU0: 5, US0: 5}, {EU0: 5, US0: 5}, now=0.0)
     seen = follow(seen, {EU0: 5, US0: 5}, {EU0: 9, US0: 9}, now=10.0)
     seen = follow(seen, {EU0: 5, US0: 9}, {EU0: 12, US0: 12}, now=60.0)
@@ -19,7 +19,7 @@ def test_a_partition_whose_log_goes_on_without_it_is_stuck() -> None:
     assert "stayed at 5 for 60 s" in found[EU0]
 
 
-def test_a_position_short_of_the_end_is_not_stuck_while_the_log_stands_still() -> None:
+def test_a_position_short_of_the_end_is_not_stuck_while_the_log_does_not_grow() -> None:
     """Behind the last record there may be transaction markers, which are never read."""
     seen = follow({}, {EU0: 49}, {EU0: 50}, now=0.0)
     seen = follow(seen, {EU0: 49}, {EU0: 50}, now=1000.0)

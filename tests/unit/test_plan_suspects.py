@@ -49,7 +49,7 @@ def test_only_ids_that_are_known_and_differ_prove_another_topic(
 
 
 def own(at: int, now: float, *probes: tuple[float, dict[str, Seen]]) -> dict[Any, ReadState]:
-    """Of a reader that came to a position, and stood there while probes were looked at."""
+    """Of a reader that came to a position, and stayed there while probes were looked at."""
     reading = {SP: ReadPosition(at)}
     progress = follow_progress({}, reading, {}, now)
     for moment, seen in probes:
@@ -57,7 +57,7 @@ def own(at: int, now: float, *probes: tuple[float, dict[str, Seen]]) -> dict[Any
     return progress
 
 
-def test_a_reader_stands_where_it_is_since_it_came_there() -> None:
+def test_a_reader_is_at_its_position_since_it_came_there() -> None:
     progress = own(5, 1.0)
     assert progress == {SP: ReadState(5, 1.0)}
     progress = follow_progress(progress, {SP: ReadPosition(5)}, {}, 2.0)
@@ -70,7 +70,7 @@ def test_a_reader_stands_where_it_is_since_it_came_there() -> None:
     assert follow_progress(progress, {}, {}, 5.0) == {}
 
 
-def test_while_a_reader_stands_at_its_end_the_same_value_is_kept() -> None:
+def test_while_a_reader_stays_at_its_end_the_same_value_is_kept() -> None:
     """Of thousands of partitions almost all are as they were."""
     before = own(5, 1.0, (9.5, probe(9.0, 5)))
     after = follow_progress(before, {SP: ReadPosition(5)}, probe(10.0, 7), 10.5)
@@ -84,7 +84,7 @@ def test_a_reader_below_its_log_says_so_itself() -> None:
 
 
 @pytest.mark.parametrize(("asked_at", "proven"), [(4.9, False), (5.0, False), (5.1, True)])
-def test_a_log_that_ends_before_the_position_was_asked_for_after_the_position_was_told(
+def test_a_log_that_ends_before_a_position_is_cut_if_its_probe_asked_after_that_was_reported(
     asked_at: float, proven: bool
 ) -> None:
     progress = own(50, 5.0, (6.0, probe(asked_at, 20)))
@@ -118,7 +118,7 @@ def test_what_an_open_transaction_holds_back_is_not_cut() -> None:
     assert set(cut(own(50, 5.0, (9.0, {"eu": short})), 99.0)) == {SP}
 
 
-def test_a_log_that_no_probe_has_told_of_proves_nothing() -> None:
+def test_a_log_that_no_probe_has_reported_proves_nothing() -> None:
     silent = {"eu": Seen(9.0, "C", {"orders": "T"})}
     assert cut(own(50, 5.0, (9.0, {}), (9.5, silent)), 99.0) == {}
 
@@ -126,7 +126,7 @@ def test_a_log_that_no_probe_has_told_of_proves_nothing() -> None:
 def test_a_topic_that_a_probe_did_not_find_is_gone() -> None:
     assert gone([SP], {"eu": Seen(1.0, "C", {})}) == {KEY}
     assert gone([SP], {"eu": Seen(1.0, "C", {"orders": ""})}) == set()
-    # Nobody has asked yet.
+    # No probe has asked yet.
     assert gone([SP], {"eu": Seen()}) == set()
     assert gone([SP], {}) == set()
 

@@ -108,7 +108,7 @@ def test_completeness_grows_old_until_more_is_known_to_be_there() -> None:
     assert plot_completeness(CLAIMS)._repr_png_() and plot_completeness(())._repr_png_()
 
 
-def test_colours_can_be_told_from_a_light_page_and_from_a_dark_one() -> None:
+def test_colours_stand_out_from_a_light_page_and_from_a_dark_one() -> None:
     def luminance(colour: str) -> float:
         parts = matplotlib.colors.to_rgb(colour)
         linear = [it / 12.92 if it <= 0.04045 else ((it + 0.055) / 1.055) ** 2.4 for it in parts]

@@ -31,7 +31,7 @@ def test_where_nothing_can_be_installed_it_is_said_what_to_do(
         program("chromium", "google-chrome", package="chromium")
 
 
-def test_what_apt_says_is_told_when_it_fails(
+def test_what_apt_says_is_shown_when_it_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(tmp_path, "apt-get", "echo no such package; exit 100")
@@ -40,4 +40,4 @@ def test_what_apt_says_is_told_when_it_fails(
     put(tmp_path, "sh", 'exec /bin/sh -c "apt-get install"')
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RuntimeError, match=r"(?s)on Debian: apt install chromium.*no such package"):
-        program("chromium-of-nobody", package="chromium")
+        program("chromium-of-no-one", package="chromium")

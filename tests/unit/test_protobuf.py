@@ -78,7 +78,7 @@ def order(**more: Any) -> Any:
     return found
 
 
-def test_a_message_is_told_with_all_its_fields() -> None:
+def test_a_message_is_shown_with_all_its_fields() -> None:
     one = order(cash=3, state=1, raw=b"\xff", large=2**64 - 1, states=[1, -1, 7])
     one.items.add(sku="s")
     one.at.FromJsonString("2026-01-31T12:00:00.000001Z")
@@ -142,7 +142,7 @@ def test_what_is_no_such_message_says_why(payload: bytes, why: str) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_told_or_said_to_be_none(payload: bytes) -> None:
+def test_any_bytes_are_shown_as_a_message_or_said_to_be_none(payload: bytes) -> None:
     schema = Schema(4, "PROTOBUF", ORDER, FILE.imported)
     found = decode(b"\0\0\0\0\4" + payload, lambda _: schema)
     assert found.format == ("bytes" if found.problem else "protobuf")

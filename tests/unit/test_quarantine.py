@@ -51,8 +51,8 @@ def raw(origin: Origin = ORIGIN, offset: int = 0, own: tuple[Header, ...] = ()) 
 def raw_in_one(text: str = "eu/or-ders/3/5", own: tuple[Header, ...] = ()) -> Raw:
     """The same record of a hub topic whose origins are one header."""
     five = raw(own=own)
-    told = [*five.headers[:-5], ("quarantine.timestamp", b"-1"), ("origin", text.encode())]
-    return replace(five, headers=told)
+    headers = [*five.headers[:-5], ("quarantine.timestamp", b"-1"), ("origin", text.encode())]
+    return replace(five, headers=headers)
 
 
 def note(state: RecordState, by: str, at: int, at_ms: int = 1_000) -> Note:
@@ -92,7 +92,7 @@ def test_with_its_origin_in_one_header_it_is_read_as_it_was_written() -> None:
 @pytest.mark.parametrize(
     "text", ["", "eu/or-ders/3", "eu/or-ders/x/5", "eu/or-ders/3/5/", "/or-ders/3/5", "\xff"]
 )
-def test_one_header_that_tells_no_origin_is_not_ours(text: str) -> None:
+def test_one_header_that_names_no_origin_is_not_ours(text: str) -> None:
     assert parse(raw_in_one(text)) is None
     assert origin_of(Raw(0, 0, None, b"v", [*raw().headers, ("origin", text.encode())])) is None
 
@@ -105,7 +105,7 @@ def test_what_is_retried_is_looked_for_in_the_hub_by_either_form() -> None:
     assert origin_of(Raw(0, 0, None, b"v", behind)) is None
 
 
-def test_a_note_is_read_as_it_was_written_and_is_no_record_of_ours() -> None:
+def test_a_note_is_read_as_it_was_written_and_is_none_of_our_records() -> None:
     written = note(RecordState.TRYING, "me", 7)
     record = Raw(7, 1_000, str(ORIGIN).encode(), None, written.headers())
     assert parse(record) == written
@@ -146,7 +146,7 @@ def test_the_state_is_what_the_last_one_said() -> None:
     assert ledger()[ORIGIN].state is RecordState.OPEN
     assert ledger(trying)[ORIGIN].state is RecordState.TRYING
     both = ledger(trying, mine, refused)[ORIGIN]
-    # Nobody knows how the first attempt ended.
+    # How the first attempt ended is not known.
     assert (both.state, [it.by for it in both.attempts]) == (RecordState.TRYING, ["a"])
     assert ledger(mine, refused)[ORIGIN].state is RecordState.REFUSED
     done = ledger(trying, mine, note(RecordState.RETRIED, "b", 4))[ORIGIN]
@@ -215,8 +215,8 @@ def test_how_long_another_one_is_at_it_is_by_the_clock_of_the_broker_alone() -> 
         written = Raw(at, at * 3_600_000, str(ORIGIN).encode(), None, headers, by_broker=False)
         found.add(parse(written), at, None)
     assert found.busy(ORIGIN, "a") is None
-    assert (told := found.busy(ORIGIN, "b")) is not None
-    assert (told.by, told.at_ms) == ("a", None)
+    assert (earlier := found.busy(ORIGIN, "b")) is not None
+    assert (earlier.by, earlier.at_ms) == ("a", None)
     # Once a broker says when something came, what is before it had come by then.
     for at, at_ms, busy in ((3, 9_000, True), (4, 9_000 + BUSY_MS, False)):
         found.add(None, at, at_ms)

@@ -50,5 +50,7 @@ def test_where_nothing_came_nothing_is_waited_for(
 
 
 @pytest.mark.parametrize("first", [None, OffsetRange(0, 4)])
-def test_what_came_and_was_not_counted_in_time_is_told(end: End, first: OffsetRange | None) -> None:
+def test_what_came_and_was_not_counted_in_time_is_reported(
+    end: End, first: OffsetRange | None
+) -> None:
     assert "not all of central.quarantine" in end(first, OffsetRange(0, 5))

@@ -39,7 +39,7 @@ SOURCES = [
 TASKS = 2
 FULL_EVERY = 5
 """As the table does it, a commit now and then repeats all that it does not change."""
-NOBODY = Identity({}, {}, {})
+NO_IDENTITY = Identity({}, {}, {})
 
 
 class Origin(NamedTuple):
@@ -72,7 +72,7 @@ class Epoch:
 
 
 class Task:
-    """Some partitions of a lane: reads them, sends, and tells report points."""
+    """Some partitions of a lane: reads them, sends, and reports its points."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Task:
         self.open = Epoch()
 
     def report(self, lane: str, generation: int) -> TaskReport:
-        """What it tells by now."""
+        """What it reports by now."""
         while self.closed and self.closed[0].acknowledged == self.closed[0].sent:
             epoch, before = self.closed.popleft(), self.point.ends
             epoch.ends = {it: max(epoch.ends.get(it, 0), before.get(it, 0)) for it in range(9)}
@@ -162,7 +162,7 @@ class Task:
 
 
 class Query:
-    """A life of a lane: its tasks, and the newest that each has told."""
+    """A life of a lane: its tasks, and the newest report of each."""
 
     def __init__(self, name: str, generation: int, tasks: list[Task]) -> None:
         self.name = name
@@ -170,14 +170,14 @@ class Query:
         self.tasks = tasks
         self.partitions = {sp for task in tasks for sp in task.positions}
         self.holding: set[SourcePartition] = set()
-        self.told: dict[int, TaskReport] = {}
+        self.newest: dict[int, TaskReport] = {}
 
     @property
     def report(self) -> LaneReport:
-        return join(list(self.told.values()), len(self.tasks))
+        return join(list(self.newest.values()), len(self.tasks))
 
-    def tell(self, task: Task) -> None:
-        self.told[task.number] = task.report(self.name, self.generation)
+    def hear(self, task: Task) -> None:
+        self.newest[task.number] = task.report(self.name, self.generation)
 
 
 @dataclass
@@ -202,7 +202,7 @@ class Aggregation:
         self.pending: list[tuple[Running, LaneReport, list[Bounded]]] = []
         self.asked: HubSnapshot | None = None
         self.tail = HubTail()
-        self.told_snapshot = 0
+        self.known_snapshot = 0
         self.others: set[SourcePartition] = set()
         """Whose topic is another one than the checkpoint's positions are of."""
         self.order_is_promised = True
@@ -259,27 +259,27 @@ class Aggregation:
 
     def close(self, number: int) -> None:
         for task in self.tasks[number % 2 :]:
-            task.close(self.told_snapshot)
+            task.close(self.known_snapshot)
 
-    def tell(self, number: int) -> None:
+    def report(self, number: int) -> None:
         for lane in self.lanes.values():
             for task in lane.query.tasks[number % 2 :]:
-                lane.query.tell(task)
+                lane.query.hear(task)
 
     # What the observer does.
 
     def look(self, number: int) -> None:
         """As its tick, up to what it is about to commit."""
         seen = [(lane, self.see(lane)) for lane in self.lanes.values()]
-        told = [task for lane in self.lanes.values() for task in lane.query.report.tasks]
-        self.tail.heard(told, self.moment())
-        self.told_snapshot = self.tail.number
+        tasks = [task for lane in self.lanes.values() for task in lane.query.report.tasks]
+        self.tail.heard(tasks, self.moment())
+        self.known_snapshot = self.tail.number
         self.pending = [
             (lane, report, lane.watched.point(report, self.tail))
             for lane, report in seen
             if report is not None and number % 3
         ]
-        self.tail.forget(task.snapshot for task in told)
+        self.tail.forget(task.snapshot for task in tasks)
 
     def commit(self, number: int) -> None:
         pending = self.pending
@@ -299,7 +299,7 @@ class Aggregation:
     # What the engine does.
 
     def hold(self, number: int) -> None:
-        """One of a lane's partitions is to be read no more."""
+        """One of a lane's partitions has to be read no more."""
         for lane in [*self.lanes.values()][number % 2 :]:
             left = sorted(lane.query.partitions - lane.query.holding)
             if len(left) > 1:
@@ -336,8 +336,8 @@ class Aggregation:
                     for each in range(5):
                         task.deliver(self.hub, each)
                         task.acknowledge(each)
-                task.close(self.told_snapshot)
-                lane.query.tell(task)
+                task.close(self.known_snapshot)
+                lane.query.hear(task)
             report = self.see(lane)
             assert report is not None
             end = lane.watched.end(report, lane.watched.reported, self.snapshot())
@@ -351,7 +351,7 @@ class Aggregation:
         self.pending, self.asked = [], None
         self.runs += 1
         self.tail = HubTail(self.runs * 10_000)
-        self.told_snapshot = self.tail.number
+        self.known_snapshot = self.tail.number
         self.positions = self.state.positions
 
     def recover(self, number: int) -> None:
@@ -443,7 +443,7 @@ class Aggregation:
         if crash:
             self.crash(0)
             return
-        watched = LanePoints(cast(LaneQuery, query), NOBODY, begun, LaneProgress(), 0.0)
+        watched = LanePoints(cast(LaneQuery, query), NO_IDENTITY, begun, LaneProgress(), 0.0)
         self.lanes[name] = Running(query, watched)
 
     def see(self, lane: Running) -> LaneReport | None:
@@ -558,7 +558,7 @@ STEPS: list[Callable[[Any, int], None]] = [
     *[Aggregation.deliver] * 4,
     *[Aggregation.acknowledge] * 4,
     *[Aggregation.close] * 3,
-    *[Aggregation.tell] * 3,
+    *[Aggregation.report] * 3,
     *[Aggregation.look] * 3,
     *[Aggregation.commit] * 3,
     *[Aggregation.recover] * 3,

@@ -112,7 +112,7 @@ class FewSchemas(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: Any) -> None:
-        """Nobody reads it."""
+        """No one reads it."""
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_a_schema_is_had_with_all_that_it_refers_to_and_kept(server: str) -> Non
     assert [one.schema(it).kind for it in (2, 3)] == ["JSON", "PROTOBUF"]
 
 
-def test_a_guid_that_is_not_known_is_told_from_a_registry_that_has_no_guids(server: str) -> None:
+def test_an_unknown_guid_is_not_taken_for_a_registry_without_guids(server: str) -> None:
     one = registry(server)
     assert read_definition(one, GUID) == Definition("JSON", "{}", ())
     assert read_definition(one, UNKNOWN) is None
@@ -212,7 +212,7 @@ def test_the_name_of_a_context_may_be_written_in_several_ways() -> None:
     assert found == [".eu", ".eu", ".eu", ".", "."]
 
 
-def test_a_login_is_shown_to_the_registry_and_to_nobody_that_it_names(server: str) -> None:
+def test_a_login_is_shown_to_the_registry_and_to_no_one_that_it_names(server: str) -> None:
     registry(server, username="me", password="sesame").schema(7)
     login = "Basic " + base64.b64encode(b"me:sesame").decode()
     assert FewSchemas.asked == [("/v7/schemas/ids/7", login), ("/v7/schemas/ids/2", None)]
@@ -262,7 +262,7 @@ sources:
     ]
     ours = "sources.eu.schemas"
     assert where == ["hub.schemas", ours, "hub.schemas", ours]
-    # Nobody knows whose ids those are, where sources have registries of their own.
+    # No one knows whose ids those are, where sources have registries of their own.
     with pytest.raises(RegistryError, match=r"add sources\.other") as caught:
         place_of(config, None, "a", "other")
     assert not caught.value.away
@@ -344,7 +344,7 @@ def test_what_a_value_says(content: bytes | None, said: Said) -> None:
     assert decode(content, schema_of) == said
 
 
-def test_bytes_that_no_schema_fits_are_told_with_the_reason() -> None:
+def test_bytes_that_no_schema_fits_are_shown_with_the_reason() -> None:
     whole_value = b"\0\0\0\0\1" + avro(CITY, {"n": "Bonn"})
     for content in (whole_value[:-1], whole_value + b"!", b"\0\0\0\0\1", b"\0\0\0\0\2{"):
         found = decode(content, schema_of)
@@ -358,7 +358,7 @@ def test_what_is_long_is_cut_off_and_is_decoded_before_that() -> None:
     assert (len(long.text), long.format, long.text[-1]) == (MOST_BYTES + 1, "avro", "…")
 
 
-def test_what_json_does_not_know_is_told_as_text() -> None:
+def test_what_json_does_not_know_is_shown_as_text() -> None:
     schema = {
         "type": "record",
         "name": "Odd",
@@ -389,7 +389,7 @@ def test_a_header_names_the_schema_of_all_of_a_value_and_goes_before_its_first_b
     assert framed(inside, BY_GUID) == (GUID, inside)
     assert framed(inside, BY_ID) == (2, inside)
     assert framed(inside) == (7, b"x")
-    # Behind it stands which message of Protobuf it is.
+    # Behind it follows which message of Protobuf it is.
     assert framed(b"rest", BY_GUID + b"\2\2") == (GUID, b"\2\2rest")
     for odd in (b"", b"\0\0\0\2", BY_GUID[:-1], b"\2" + GUID.bytes):
         assert framed(inside, odd) is None

@@ -21,7 +21,7 @@ from aggregator.status.figures import Figures
 from aggregator.status.view import LaneProgress
 from aggregator.store.checkpoint.identity import Identity
 from support.examples import examples
-from support.told_reports import PLACES, Step, Teller, message, since, steps, told
+from support.task_reports import PLACES, Reporter, Step, message, since, steps, task_report
 
 MAPS = st.dictionaries(st.integers(0, 5), st.integers(0, 2))
 HUB = [TopicPartition("hub.orders", number) for number in range(PLACES)]
@@ -70,12 +70,12 @@ class FakeLanes:
 
 
 def test_the_connector_applies_changes_and_asks_again_for_what_it_lacks() -> None:
-    other = told(number=7)
+    other = task_report(number=7)
     lanes = FakeLanes(
-        message(told(), seq=5),
-        message(since(told(), told(point=8)), seq=6),
-        message(since(other, told(point=9)), seq=7),
-        message(other, since(other, told(point=9)), seq=7),
+        message(task_report(), seq=5),
+        message(since(task_report(), task_report(point=8)), seq=6),
+        message(since(other, task_report(point=9)), seq=7),
+        message(other, since(other, task_report(point=9)), seq=7),
         message(seq=7),
     )
     classes = SimpleNamespace(Lanes=lanes, HubTail=None, SourceSamples=None, HubEnds=None)
@@ -94,27 +94,27 @@ def test_the_connector_applies_changes_and_asks_again_for_what_it_lacks() -> Non
 
 
 class Lane:
-    """Two tasks: their newest reports as they come, and as if each had told all."""
+    """Two tasks: their newest reports as they come, and as if each had reported all."""
 
     def __init__(self) -> None:
-        self._tellers = [Teller(0), Teller(1)]
+        self._reporters = [Reporter(0), Reporter(1)]
         self._known: dict[tuple[int, int], TaskReport] = {}
         self._whole: dict[tuple[int, int], TaskReport] = {}
         for number in range(2):
             self._take(number, whole=True, is_read=True)
 
-    def goes_on(self, step: Step) -> None:
+    def advance(self, step: Step) -> None:
         number, parts, places, state, whole, is_read = step
-        self._tellers[number].goes_on(parts, places, state)
+        self._reporters[number].advance(parts, places, state)
         self._take(number, whole=whole, is_read=is_read)
 
     def _take(self, number: int, *, whole: bool, is_read: bool) -> None:
-        teller, task = self._tellers[number], (0, number)
-        texts = teller.tells(self._known.get(task), whole=whole)
+        reporter, task = self._reporters[number], (0, number)
+        texts = reporter.reports(self._known.get(task), whole=whole)
         if is_read:
             known = {("orders", 3): self._known}
             (self._known[task],) = parse_reports(message(*texts), known).tasks
-            (self._whole[task],) = parse_reports(message(teller.now)).tasks
+            (self._whole[task],) = parse_reports(message(reporter.now)).tasks
 
     @property
     def report(self) -> LaneReport:
@@ -165,7 +165,7 @@ def test_positions_are_those_of_the_newest_reports(
     lane, own, plain = Lane(), points(), PlainPoints()
     positions = expected = Positions()
     for number, step in enumerate(taken):
-        lane.goes_on(step)
+        lane.advance(step)
         positions = positions.merged(own.take(lane.report))
         if plain.take(lane.whole_report):
             expected = expected.merged(plain.reported)
@@ -184,7 +184,7 @@ def test_positions_are_those_of_the_newest_reports(
 
 
 def test_a_report_without_other_positions_leaves_them_as_they_are() -> None:
-    own, base = points(), told()
+    own, base = points(), task_report()
     (first,) = parse_reports(message(base)).tasks
     assert own.take(join([first], 1)) == first.positions
     reported, known = own.reported, {("orders", 3): {first.task: first}}
@@ -199,7 +199,7 @@ def test_a_report_without_other_positions_leaves_them_as_they_are() -> None:
 def test_records_and_figures_are_those_of_the_newest_reports(taken: list[Step]) -> None:
     lane, own, figures, plain = Lane(), points(), Figures(), Figures()
     for second, step in enumerate(taken):
-        lane.goes_on(step)
+        lane.advance(step)
         figures.take(lane.report)
         plain.take(lane.whole_report)
         assert figures.at(second) == plain.at(second)
@@ -225,7 +225,7 @@ def test_hub_ends_are_those_of_the_newest_reports(taken: list[Step], others: lis
     """Also where the hub was read, has lost something, or a topic of it was created again."""
     lane, tail, plain = Lane(), HubTail(), PlainTail()
     for second, step in enumerate(taken):
-        lane.goes_on(step)
+        lane.advance(step)
         happens = others[second] if second < len(others) else ""
         for each in (tail, plain):
             match happens:

@@ -70,7 +70,7 @@ class World:
         )
 
     def run(self, count: int, *, crash: bool) -> None:
-        """Recover if need be, then copy so many offsets; `crash`: without a last commit."""
+        """Recover if need be, then copy `count` offsets; `crash`: without a last commit."""
         entry = self.table.load().entries[SP]
         position, skip, bound = entry.position, Skip([(0, 0)]), -1
         if not entry.snapshot.clean:
@@ -84,7 +84,7 @@ class World:
             self.commit(end, clean=through, bound=-1 if through else bound)
 
     def recover(self, positions: Positions) -> tuple[int, Skip, int]:
-        """Where it goes on, what it leaves out, and the bound of that; -1 for the hub's end."""
+        """Where it continues, what it leaves out, and the bound of that; -1 for the hub's end."""
         logs = {HUB: OffsetRange(0, len(self.hub))}
         tail = plan_tail(positions, hub_ends_for(self.table.load(), [SP]), logs)
         read = [at for log in tail.ranges.values() for at in self.hub[log.earliest : log.latest]]

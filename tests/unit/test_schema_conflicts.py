@@ -88,7 +88,7 @@ def said(one: Any, other: Any, kind: str = "AVRO") -> list[str]:
             ),
             ["by.name: string at eu, bytes at us", "to.name: string at eu, bytes at us"],
         ),
-        # What is in a list; what lies below something that is not there is not told again.
+        # What is in a list; what lies below something that is not there is not named again.
         (
             order(field("lines", {"type": "array", "items": CUSTOMER})),
             order(
@@ -242,13 +242,13 @@ class Registries(BaseHTTPRequestHandler):
         self.rfile.read(int(self.headers["Content-Length"]))
         self.answer({"is_compatible": False})
 
-    def answer(self, told: Any, code: int = 200) -> None:
+    def answer(self, content: Any, code: int = 200) -> None:
         self.send_response(code)
         self.end_headers()
-        self.wfile.write(json.dumps(told).encode())
+        self.wfile.write(json.dumps(content).encode())
 
     def log_message(self, *_: Any) -> None:
-        """Nobody reads it."""
+        """No one reads it."""
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ topics: {schemas: translate}
         (["orders-eu-value"], "value", None, "all.orders-value"),
         # A title of JSON Schema may hold a hyphen.
         (["basket-value", "orders-order-v1"], "key", "orders-order-v1", "all.orders-order-v1"),
-        # Only of others, or told by nobody.
+        # Only of others, or of no one.
         (["basket-value"], "value", None, "all.orders-value"),
         (["orders-key"], "value", None, "all.orders-value"),
         ([], "key", None, "all.orders-key"),
@@ -158,14 +158,14 @@ class Desk:
 
     def serve(self) -> None:
         """As the engine does now and then, for a lane that asks for nothing new."""
-        nobody: Any = SimpleNamespace(
+        query: Any = SimpleNamespace(
             report=SimpleNamespace(tasks=()), schemas=lambda known: self.orders.append(known)
         )
-        self.translator.serve(nobody)
+        self.translator.serve(query)
 
     def known(self) -> Any:
         found = self.translator.known.get("eu", {}).get("orders", {}).get("value", {})
-        return {int(it): next(iter(told.values())) for it, told in found.items()}
+        return {int(it): next(iter(answers.values())) for it, answers in found.items()}
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_a_defect_is_why_records_wait_and_their_source_is_answered_later(
     monkeypatch.setattr(desk.translator, "answer", fails)
     desk.answers[1] = 11
     desk.translator.ask("eu", [Question("orders", "value", 1)])
-    wait_for(lambda: desk.known() == {1: "a defect"}, "it is told")
+    wait_for(lambda: desk.known() == {1: "a defect"}, "the defect is known")
     monkeypatch.setattr(desk.translator, "answer", desk.answer)
     wait_for(lambda: desk.known() == {1: 11}, "it is known")
 
@@ -212,7 +212,7 @@ def test_an_id_that_was_not_known_may_be_later(desk: Desk) -> None:
     wait_for(lambda: desk.known() == {1: 11}, "it is known")
 
 
-def test_what_was_told_by_another_rule_is_asked_again(desk: Desk) -> None:
+def test_what_was_answered_by_another_rule_is_asked_again(desk: Desk) -> None:
     asked = Question("orders", "value", 1)
     desk.answers[1] = 1
     desk.translator.follow([Route("eu", "orders", "orders", 1, 1, schemas="check")])
@@ -245,13 +245,13 @@ def test_a_question_is_answered_that_comes_just_when_a_wait_has_ended(desk: Desk
 
 
 def test_where_no_topic_asks_for_it_no_query_is_looked_at(desk: Desk) -> None:
-    nobody: Any = None
+    unused: Any = None
     desk.translator.follow([Route("eu", "orders", "orders", 1, 1)])
-    desk.translator.serve(nobody)
+    desk.translator.serve(unused)
 
 
 @pytest.mark.parametrize("changed", ["eu", "left and came back"])
-def test_what_another_registry_told_is_forgotten_also_for_lanes_that_run(
+def test_what_another_registry_answered_is_forgotten_also_for_lanes_that_run(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
     one, slow = Question("orders", "value", 1), Question("orders", "value", 2)
@@ -260,11 +260,11 @@ def test_what_another_registry_told_is_forgotten_also_for_lanes_that_run(
     wait_for(lambda: desk.known() == {1: 100}, "it is known")
     desk.serve()
     # An answer of the old one is under way meanwhile.
-    begun, told = threading.Event(), threading.Event()
+    begun, released = threading.Event(), threading.Event()
 
     def late(alias: str, asked: Question) -> SchemaAnswer:
         begun.set()
-        assert told.wait(60)
+        assert released.wait(60)
         return SchemaAnswer(150)
 
     monkeypatch.setattr(desk.translator, "answer", late)
@@ -279,7 +279,7 @@ def test_what_another_registry_told_is_forgotten_also_for_lanes_that_run(
     desk.serve()
     assert desk.known() == {}
     assert desk.orders[-1].get("eu", {}) == {}
-    told.set()
+    released.set()
     desk.answers |= {1: 200, 2: 250}
     desk.translator.ask("eu", [one, slow])
     wait_for(lambda: desk.known() == {1: 200, 2: 250}, "both are those of the new one")
@@ -296,9 +296,9 @@ def test_what_a_registry_has_lost_is_asked_for_again_and_one_that_is_away_change
     desk.answers |= {1: 11, 2: 12}
     desk.translator.ask("eu", [Question("orders", "value", number) for number in (1, 2)])
     wait_for(lambda: desk.known() == {1: 11, 2: 12}, "both are known")
-    told = len(desk.events)
+    logged = len(desk.events)
     away = desk.answers.pop(2)
-    wait_for(lambda: len(desk.events) > told, "the log says that a registry is away")
+    wait_for(lambda: len(desk.events) > logged, "the log says that a registry is away")
     assert "are what they were is not known: it is away" in desk.events[-1].message
     assert desk.known() == {1: 11, 2: 12}
     desk.answers |= {1: 21, 2: away}

@@ -69,7 +69,7 @@ def test_a_topic_of_a_program_is_taken_only_by_its_name(owner: str, topic: str) 
     assert Selection((".*",)).reason_not(topic) == why
     assert Selection((f".*|{topic}",)).matches(topic)
     assert Selection((".*", topic.replace(".", "[.]"))).matches(topic)
-    # What nobody asked for needs no further reason.
+    # What no one asked for needs no further reason.
     assert Selection(("orders",)).reason_not(topic) == "not included"
 
 

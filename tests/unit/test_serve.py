@@ -31,7 +31,7 @@ STATUS_NEEDED = (
     *("status", "lag", "overview", "sources/eu", "recovery", "lanes", "incidents", "backfills"),
     *("hub/topics", "hub/topics/orders", "topics/orders/look"),
 )
-"""What is told out of a status."""
+"""What is answered from a status."""
 
 
 def status(seconds: float = 0, position: int = 0, **more: object) -> Status:
@@ -101,8 +101,8 @@ def test_before_the_first_status_everything_is_starting(url: str) -> None:
     assert get(url + "/health")[1]["status"] == "starting"
     for path in STATUS_NEEDED:
         message = "Worker is still starting up."
-        told = {"error_code": 503, "message": message, "exit_code": EXIT_OTHER}
-        assert get(f"{url}/api/{path}") == (503, told), path
+        answer = {"error_code": 503, "message": message, "exit_code": EXIT_OTHER}
+        assert get(f"{url}/api/{path}") == (503, answer), path
 
 
 def test_status_is_the_document(url: str, holder: StatusHolder) -> None:
@@ -154,14 +154,14 @@ def test_health_of_each_phase(phase: Phase, code: int, word: str) -> None:
 
 
 @pytest.mark.parametrize("phase", [None, *Phase])
-def test_it_is_alive_in_each_phase_unless_it_runs_and_tells_nothing(phase: Phase | None) -> None:
+def test_it_is_alive_in_each_phase_unless_it_runs_and_reports_nothing(phase: Phase | None) -> None:
     assert alive_of(phase, HUNG_SECONDS)[0] == 200
     # It may wait for others as long as it has to, but for its own engine.
     hung = phase is Phase.RUNNING
     assert alive_of(phase, HUNG_SECONDS + 1)[0] == (503 if hung else 200)
 
 
-def test_probes_are_told_the_phase_and_no_status_is_made_for_them(
+def test_probes_are_answered_with_the_phase_and_no_status_is_made_for_them(
     url: str, holder: StatusHolder
 ) -> None:
     assert get(url + "/alive") == (200, {"status": "starting", "message": "The process answers."})
@@ -175,11 +175,11 @@ def test_probes_are_told_the_phase_and_no_status_is_made_for_them(
 def test_probes_are_answered_while_a_status_is_made(
     url: str, holder: StatusHolder, path: str
 ) -> None:
-    begun, go_on = threading.Event(), threading.Event()
+    begun, proceed = threading.Event(), threading.Event()
 
     def make() -> Status:
         begun.set()
-        assert go_on.wait(60)
+        assert proceed.wait(60)
         return status()
 
     holder.put(NOW, Phase.RUNNING, make)
@@ -190,7 +190,7 @@ def test_probes_are_answered_while_a_status_is_made(
             for probe in ("/health", "/alive"):
                 assert pool.submit(get, url + probe).result(30)[0] == 200
         finally:
-            go_on.set()
+            proceed.set()
         assert asked.result()[0] == 200
 
 
@@ -263,12 +263,12 @@ def test_a_status_is_made_once_and_only_when_it_is_asked_for() -> None:
 
 def test_those_who_wait_while_a_status_is_made_share_the_next_one() -> None:
     holder, made = StatusHolder(), list[int]()
-    begun, go_on = threading.Event(), threading.Event()
+    begun, proceed = threading.Event(), threading.Event()
 
     def make(second: int) -> Status:
         made.append(second)
         begun.set()
-        assert second or go_on.wait(60)
+        assert second or proceed.wait(60)
         return status(second)
 
     def put_second(second: int) -> None:
@@ -284,7 +284,7 @@ def test_those_who_wait_while_a_status_is_made_share_the_next_one() -> None:
                 put_second(second)
                 others.append(pool.submit(holder.latest))
         finally:
-            go_on.set()
+            proceed.set()
         assert first.result() == status(0)
         assert [it.result() for it in others] == [status(3)] * 3
     assert made == [0, 3]
@@ -305,7 +305,7 @@ def test_nothing_is_made_of_a_start_to_compare_with() -> None:
     assert made == [30]
 
 
-def test_positions_are_told_as_they_move_however_seldom_they_are_committed() -> None:
+def test_positions_are_reported_as_they_move_however_seldom_they_are_committed() -> None:
     holder = StatusHolder()
     for second in range(0, 6000, 10):
         put(holder, status(second, checkpoint_interval_seconds=600))

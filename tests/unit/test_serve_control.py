@@ -133,7 +133,7 @@ def test_an_unknown_source_is_404(url: str) -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_bad_config_is_told_with_all_its_problems_and_the_old_one_stays(
+def test_a_bad_config_is_reported_with_all_its_problems_and_the_old_one_stays(
     url: str, control: Control, config: Config
 ) -> None:
     code, body = ask("POST", f"{url}/api/reload")
@@ -200,7 +200,7 @@ def test_an_error_that_is_no_refusal_is_the_engines_too(
     assert engine.ended is failure
 
 
-def test_a_refusal_is_the_callers_and_the_engine_goes_on(url: str, engine: PlayedEngine) -> None:
+def test_a_refusal_is_the_callers_and_the_engine_continues(url: str, engine: PlayedEngine) -> None:
     engine.failure = RefusedError(["it is stopping"])
     code, body = ask("PUT", f"{url}/api/sources/eu/pause")
     assert code == 409

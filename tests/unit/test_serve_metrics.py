@@ -106,7 +106,7 @@ def test_histograms_add_up() -> None:
     assert one(found, f"{name}_sum", source="s0") == pytest.approx(total)
 
 
-def test_partitions_are_told_when_they_are_asked_for_and_only_what_is_known() -> None:
+def test_partitions_are_shown_when_they_are_asked_for_and_only_what_is_known() -> None:
     where = {"source": "s0", "topic": "t0", "partition": "1"}
     assert one(samples(whole_status()), "aggregator_partition_position", **where) is None
     found = samples(whole_status(), partitions=True)
@@ -118,7 +118,7 @@ def test_partitions_are_told_when_they_are_asked_for_and_only_what_is_known() ->
 
 
 @pytest.mark.parametrize("audit", [None, AuditStatus(error="cannot be read")])
-def test_where_no_audit_is_known_nothing_is_told_of_one(audit: AuditStatus | None) -> None:
+def test_where_no_audit_is_known_nothing_is_shown_of_one(audit: AuditStatus | None) -> None:
     found = samples(status_with(audit=audit))
     assert not [name for name, _ in found if name.startswith("aggregator_audit")]
 
@@ -140,7 +140,7 @@ def test_a_lag_of_which_nothing_is_known_is_no_sample() -> None:
     assert one(samples(status), "aggregator_lag_unknown_partitions", **where) == 1
 
 
-def test_without_sources_there_is_nothing_to_tell_of_them() -> None:
+def test_without_sources_there_is_nothing_to_show_of_them() -> None:
     found = samples(status_with(), partitions=True, names=["native", "mm2"])
     assert one(found, "aggregator_up") == 1
     assert not [name for name, _ in found if name.startswith("aggregator_source")]

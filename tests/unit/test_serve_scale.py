@@ -38,7 +38,7 @@ class Large:
     holder: StatusHolder
     view: View
 
-    def go_on(self) -> None:
+    def advance(self) -> None:
         """A second goes by in that instance."""
         view = self.view = replace(self.view, at=self.view.at + timedelta(seconds=1))
         self.holder.put(view.at, view.phase, lambda: status(view))
@@ -49,7 +49,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Large]:
     sets = [
         "hub.bootstrap_servers=127.0.0.1:9",
         f"checkpoint.path={tmp_path_factory.mktemp('state')}",
-        # As much as there is to tell.
+        # As much as there is to report.
         "metrics={partitions: true, names: [native, mm2]}",
     ]
     for number in range(SOURCES):
@@ -59,13 +59,13 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Large]:
     holder = StatusHolder()
     with served(app_over(Control(config), holder)) as server:
         large = Large(server.url, holder, whole_view(config, TOPICS, PARTITIONS))
-        large.go_on()
+        large.advance()
         yield large
 
 
 def test_there_are_as_many_as_it_says(large: Large) -> None:
-    code, told = ask("GET", f"{large.url}/api/status")
-    assert (code, len(told["sources"]), len(told["partitions"])) == (200, 50, 5_000)
+    code, shown = ask("GET", f"{large.url}/api/status")
+    assert (code, len(shown["sources"]), len(shown["partitions"])) == (200, 50, 5_000)
     assert len(ask("GET", f"{large.url}/api/lag")[1]["rows"]) == 5_000
     page = ask("GET", f"{large.url}/api/sources/s7")[1]
     assert (len(page["topics"]), page["source"]["partitions"]) == (TOPICS, TOPICS * PARTITIONS)
@@ -79,7 +79,7 @@ def test_there_are_as_many_as_it_says(large: Large) -> None:
     ],
 )
 def test_each_question_is_answered_within_a_second(large: Large, path: str) -> None:
-    found = quickest(f"{large.url}/{path}", MOST_SECONDS, before=large.go_on)
+    found = quickest(f"{large.url}/{path}", MOST_SECONDS, before=large.advance)
     assert found.seconds < MOST_SECONDS
 
 

@@ -14,7 +14,7 @@ from support.statuses import whole_status
 
 
 def copied(*rows: tuple[str, int, int]) -> Status:
-    """A status of two topics, 10 offsets behind each, of which so many records and bytes came."""
+    """A status of two topics, each 10 offsets behind, of which these records and bytes came."""
     status = whole_status(topics=2)
     parts = tuple(Copied(topic=topic, records=count, bytes=size) for topic, count, size in rows)
     (source,) = status.sources
@@ -25,7 +25,7 @@ def copied(*rows: tuple[str, int, int]) -> Status:
     ("lag", "mean", "size"),
     [(10, 2.5, 25), (0, None, 0), (0, 9.0, 0), (None, 9.0, None), (10, None, None)],
 )
-def test_what_is_not_known_is_not_told_and_nothing_is_0(
+def test_what_is_not_known_is_not_reported_and_nothing_is_0(
     lag: int | None, mean: float | None, size: int | None
 ) -> None:
     assert in_bytes(lag, mean) == size
@@ -41,7 +41,7 @@ def test_what_is_not_known_is_not_told_and_nothing_is_0(
         ([], None),
     ],
 )
-def test_a_sum_is_told_when_all_that_is_behind_has_a_size(
+def test_a_sum_is_reported_when_all_that_is_behind_has_a_size(
     lags: list[tuple[int | None, int | None]], size: int | None
 ) -> None:
     assert sum_sized(lags) == size

@@ -19,7 +19,7 @@ from aggregator.datapath.jars.java_for_spark import MODULE, has_module, wrapped
         (None, True),
     ],
 )
-def test_the_release_file_tells_the_modules(
+def test_the_release_file_names_the_modules(
     tmp_path: Path, release: str | None, expected: bool
 ) -> None:
     if release is not None:

@@ -59,7 +59,7 @@ US = {
 
 
 class Waiting:
-    """One that stands by while the test holds the lock, and whose hub does not answer."""
+    """An instance on standby while the test holds the lock. Its hub does not answer."""
 
     def __init__(self, folder: Path, pool: ThreadPoolExecutor) -> None:
         self.file = folder / "aggregator.yaml"
@@ -72,7 +72,7 @@ class Waiting:
         self.views: list[View] = []
         self.events: list[Event] = []
         self.result: Future[RunResult] = pool.submit(self._run)
-        wait_for(lambda: [it for it in self.views if it.phase is Phase.STANDBY], "it stands by")
+        wait_for(lambda: [it for it in self.views if it.phase is Phase.STANDBY], "it is on standby")
 
     def write(self, secret: str, topics: str, *, path: str = "") -> None:
         self.secret.write_text(secret)
@@ -130,7 +130,7 @@ def test_it_runs_by_what_was_changed_while_it_waited(waiting: Waiting) -> None:
     assert not waiting.control.read_again(waiting.events.append)
 
 
-def test_a_config_that_cannot_be_used_leaves_the_last_one_in_force_and_is_told(
+def test_a_config_that_cannot_be_used_leaves_the_last_one_in_force_and_is_logged(
     waiting: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(standby, "FOLLOW_SECONDS", 0.0)
@@ -144,11 +144,11 @@ def test_a_config_that_cannot_be_used_leaves_the_last_one_in_force_and_is_told(
     (note,) = status(waiting.views[-1]).warnings
     assert note.startswith("the config cannot be used, and the last one stays in force: ")
     assert "secret" in note and waiting.views[-1].phase is Phase.STARTING
-    (told,) = [it for it in waiting.events if it.kind == "config_failed"]
-    assert told.message == note
+    (failed,) = [it for it in waiting.events if it.kind == "config_failed"]
+    assert failed.message == note
 
 
-def test_what_a_process_keeps_is_told_and_the_rest_is_taken(waiting: Waiting) -> None:
+def test_what_a_process_keeps_is_shown_and_the_rest_is_taken(waiting: Waiting) -> None:
     waiting.write("new secret", "payments")
     with waiting.file.open("a") as file:
         file.write("metrics: {partitions: true}\n")

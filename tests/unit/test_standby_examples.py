@@ -128,8 +128,8 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     file = tmp_path / "aggregator.service"
     for text, good in ((here, True), (here.replace("Restart=always", "Restart=ever"), False)):
         file.write_text(text)
-        told = subprocess.run(
+        result = subprocess.run(
             [verify, "verify", "--man=no", str(file)], capture_output=True, text=True, check=False
         )
-        mine = [line for line in told.stderr.splitlines() if "aggregator.service" in line]
-        assert (mine == []) is good, told.stderr
+        mine = [line for line in result.stderr.splitlines() if "aggregator.service" in line]
+        assert (mine == []) is good, result.stderr

@@ -95,9 +95,9 @@ def test_a_format_of_a_later_version_is_refused_with_what_to_do(state: Path, num
         f"checkpoint: {{path: {state}}}\n"
     )
     for command in (["status"], ["lag"], ["positions", "show"]):
-        told = CliRunner().invoke(app, [*command, "-c", str(config)])
-        assert told.exit_code == EXIT_OTHER, (command, told.output)
-        assert words in " ".join(told.stderr.split()), command
+        result = CliRunner().invoke(app, [*command, "-c", str(config)])
+        assert result.exit_code == EXIT_OTHER, (command, result.output)
+        assert words in " ".join(result.stderr.split()), command
 
 
 def test_other_tables_have_a_format_of_their_own(state: Path) -> None:

@@ -93,19 +93,19 @@ class Shown:
     def measures(self, **changes: Any) -> None:
         self.shows(measured=replace(self.view.measured, **changes))
 
-    def stands(self, sp: SourcePartition, stage: Stage, why: str) -> None:
+    def enters(self, sp: SourcePartition, stage: Stage, why: str) -> None:
         self.decides(partitions={**self.view.state.partitions, sp: Partition(stage, why)})
 
     def reads(self, states: dict[SourcePartition, str], why: str = "", of: int = 1) -> None:
-        """The readers of the lane's life `of` tell these states, with the reason if any."""
-        told = task(
+        """The readers of the lane's life `of` report these states, with the reason if any."""
+        reported = task(
             {EU0: 10, EU1: 20, US0: 30},
             lane="union",
             generation=of,
             states=states,
             reasons=dict.fromkeys(states, why) if why else {},
         )
-        self.shows(progress={"union": LaneProgress(generation=of, report=lane_report(told))})
+        self.shows(progress={"union": LaneProgress(generation=of, report=lane_report(reported))})
 
     @property
     def document(self) -> Status:
@@ -145,7 +145,7 @@ def test_no_position_of_a_partition_that_is_read_is_beyond_its_log_end() -> None
         (30, None),
     ]
     # Of one that is not read, a log that ends below the position is what a person looks for.
-    shown.stands(EU0, Stage.QUARANTINED, "cut")
+    shown.enters(EU0, Stage.QUARANTINED, "cut")
     assert shown.document.partitions[0].log_end == 9
 
 
@@ -178,7 +178,7 @@ def test_what_its_source_refuses_is_held_for_that_reason(shown: Shown) -> None:
 @pytest.mark.parametrize(
     ("state", "reason"), [(OUT_OF_RANGE, "out of range"), (POISONED, "poisoned")]
 )
-def test_so_is_what_its_reader_cannot_go_on_with_otherwise(
+def test_so_is_what_its_reader_cannot_continue_with_otherwise(
     shown: Shown, state: str, reason: str
 ) -> None:
     shown.reads({EU1: state})
@@ -192,18 +192,18 @@ def test_what_is_not_read_because_we_say_so_needs_no_reason(shown: Shown, state:
 
 
 def test_its_reader_knows_better_than_its_log_why_a_partition_does_not_move(shown: Shown) -> None:
-    shown.measures(stuck={EU0: "stands", EU1: "stands"})
+    shown.measures(stuck={EU0: "does not move", EU1: "does not move"})
     shown.reads({EU1: REFUSED}, NO_ACL)
     assert shown.states(EU0, EU1) == [
-        (PartitionState.STUCK, "stands"),
+        (PartitionState.STUCK, "does not move"),
         (PartitionState.HELD, NO_ACL),
     ]
 
 
 def test_what_was_decided_about_it_goes_before(shown: Shown) -> None:
     shown.reads({EU0: REFUSED, EU1: REFUSED, US0: REFUSED}, NO_ACL)
-    shown.stands(EU0, Stage.QUARANTINED, "a gap")
-    shown.stands(EU1, Stage.HELD, "its lane failed")
+    shown.enters(EU0, Stage.QUARANTINED, "a gap")
+    shown.enters(EU1, Stage.HELD, "its lane failed")
     shown.shows(paused={"us": Pause(AT)})
     shown.decides(paused={"us": "paused since noon"})
     assert shown.states(EU0, EU1, US0) == [
@@ -217,8 +217,8 @@ def test_what_is_to_start_says_what_it_waits_for_and_what_is_held_needs_no_route
     shown: Shown,
 ) -> None:
     gone = SourcePartition("eu", "gone", 0)
-    shown.stands(EU0, Stage.READY, "starts in lane us when another has let it go")
-    shown.stands(gone, Stage.RESTING, "the hub refuses a record of it")
+    shown.enters(EU0, Stage.READY, "starts in lane us when another has let it go")
+    shown.enters(gone, Stage.RESTING, "the hub refuses a record of it")
     assert shown.states(EU0, gone) == [
         (PartitionState.RUNNING, "starts in lane us when another has let it go"),
         (PartitionState.HELD, "the hub refuses a record of it"),
@@ -226,13 +226,13 @@ def test_what_is_to_start_says_what_it_waits_for_and_what_is_held_needs_no_route
     assert shown.partition(gone).hub_topic == ""
 
 
-def test_what_a_lane_has_given_up_is_told_by_the_lane_that_has_it_now(shown: Shown) -> None:
+def test_what_a_lane_has_given_up_is_reported_by_the_lane_that_has_it_now(shown: Shown) -> None:
     shown.reads({EU1: OUT_OF_RANGE}, "its log begins later")
     shown.decides(lanes={"union": replace(UNION, lane=Lane("union", (EU0, US0)))})
     assert shown.partition(EU1).state is PartitionState.RUNNING
 
 
-def test_what_an_earlier_life_of_its_lane_told_holds_no_more(shown: Shown) -> None:
+def test_what_an_earlier_life_of_its_lane_reported_holds_no_more(shown: Shown) -> None:
     shown.decides(lanes={"union": replace(UNION, generation=2)})
     shown.reads({EU1: REFUSED}, NO_ACL, of=1)
     assert shown.partition(EU1).state is PartitionState.RUNNING
@@ -240,7 +240,7 @@ def test_what_an_earlier_life_of_its_lane_told_holds_no_more(shown: Shown) -> No
     assert shown.partition(EU1).state is PartitionState.HELD
 
 
-def test_nor_what_one_told_that_is_over_or_not_there_yet(shown: Shown) -> None:
+def test_nor_what_one_reported_that_is_over_or_not_there_yet(shown: Shown) -> None:
     shown.reads({EU1: REFUSED}, NO_ACL)
     for reason in ("it broke", ""):
         over = LaneOver(UNION.lane, 1, 0, reason)
@@ -298,10 +298,10 @@ def test_the_document_with_all_of_it_survives_json(shown: Shown) -> None:
     made = shown.document
     again = Status.model_validate_json(made.model_dump_json())
     assert again.model_dump() == made.model_dump()
-    told = json.loads(made.model_dump_json())
-    assert (told["checkpoint"]["seq"], told["checkpoint"]["error"]) == (7, "the disk is full")
-    eu = told["sources"][0]
-    assert (eu["quarantined"], told["quarantine"]["records"]) == (4, 4)
+    parsed = json.loads(made.model_dump_json())
+    assert (parsed["checkpoint"]["seq"], parsed["checkpoint"]["error"]) == (7, "the disk is full")
+    eu = parsed["sources"][0]
+    assert (eu["quarantined"], parsed["quarantine"]["records"]) == (4, 4)
     (copied,) = eu["copied"]
     assert copied == {"topic": "a", "records": 3, "bytes": 30, "dropped": 0, "without_id": 0}
     flight = {"p50": 1, "p95": 2, "p99": 3, "longer_from": None}
@@ -311,7 +311,7 @@ def test_the_document_with_all_of_it_survives_json(shown: Shown) -> None:
 
 def test_what_the_config_in_force_does_not_name_is_shown_no_more(shown: Shown) -> None:
     shown.decides(lanes={"union": UNION, "us": replace(UNION, lane=Lane("us", (US0,)))})
-    shown.stands(US0, Stage.HELD, "it waits")
+    shown.enters(US0, Stage.HELD, "it waits")
     shown.shows(config=load_text("", SETS[:3]))
     found = shown.document
     assert [it.alias for it in found.sources] == ["eu"]

@@ -19,7 +19,7 @@ from aggregator.datapath.spark.gateway import (
 )
 
 WORDS = ("/other/java", "-cp", "a.jar:conf:jars/*", "-Xmx1g", "--add-opens=java.base/a=ALL")
-TOLD = {
+SETTINGS = {
     "spark.driver.memory": "3g",
     "spark.master": "local[4]",
     "spark.driver.extraClassPath": "a.jar",
@@ -32,10 +32,10 @@ def command(
     home: Path,
     environment: Mapping[str, str] | None = None,
     *,
-    told: Mapping[str, str] = TOLD,
+    settings: Mapping[str, str] = SETTINGS,
     words: tuple[str, ...] = WORDS,
 ) -> tuple[str, ...]:
-    return quick_command(words, told, JAVA, home, environment or {})
+    return quick_command(words, settings, JAVA, home, environment or {})
 
 
 def test_it_is_what_spark_would_have_started_with_the_server_for_python(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_it_is_what_spark_would_have_started_with_the_server_for_python(tmp_path
     ],
 )
 def test_what_spark_has_to_make_sense_of_goes_its_way(more: dict[str, str], tmp_path: Path) -> None:
-    assert command(tmp_path, told={**TOLD, **more}) == ()
+    assert command(tmp_path, settings={**SETTINGS, **more}) == ()
 
 
 def test_so_does_what_is_configured_elsewhere(tmp_path: Path) -> None:
@@ -94,12 +94,12 @@ def test_where_no_server_comes_of_it_nothing_is_left(
 
 @pytest.mark.slow
 def test_an_interrupt_does_not_reach_it(tmp_path: Path) -> None:
-    told = tmp_path / "status"
-    # Whoever runs the tests may ignore it already, and children would inherit that.
+    copied = tmp_path / "status"
+    # The process that runs the tests may ignore it already, and children would inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        assert not start_quickly(["sh", "-c", f"cp /proc/$$/status '{told}'"], tmp_path)
+        assert not start_quickly(["sh", "-c", f"cp /proc/$$/status '{copied}'"], tmp_path)
     finally:
         signal.signal(signal.SIGINT, before)
-    (ignored,) = re.findall(r"^SigIgn:\s*(\w+)$", told.read_text(), re.M)
+    (ignored,) = re.findall(r"^SigIgn:\s*(\w+)$", copied.read_text(), re.M)
     assert int(ignored, 16) >> signal.SIGINT - 1 & 1

@@ -87,14 +87,14 @@ def holder(config: Config, mode: str, jvm: int = 0) -> Iterator[subprocess.Popen
 
 
 class Start:
-    """A start with `--take-over`, and what it told."""
+    """A start with `--take-over`, and the kinds of its events."""
 
     def __init__(self, config: Config, stop: threading.Event | None = None) -> None:
-        self.told: list[str] = []
-        self.take_over = TakeOver(config, self._tell, stop or threading.Event())
+        self.kinds: list[str] = []
+        self.take_over = TakeOver(config, self._note, stop or threading.Event())
 
-    def _tell(self, event: Event) -> None:
-        self.told.append(event.kind)
+    def _note(self, event: Event) -> None:
+        self.kinds.append(event.kind)
 
     def lock(self, silent: str = "") -> WriterLock:
         return self.take_over.lock(Owner(), silent)
@@ -103,7 +103,7 @@ class Start:
 def test_a_free_lock_is_just_taken(config: Config) -> None:
     start = Start(config)
     with start.lock() as lock:
-        assert (lock.earlier, start.told) == (None, [])
+        assert (lock.earlier, start.kinds) == (None, [])
 
 
 def test_one_that_listens_is_asked(config: Config) -> None:
@@ -112,10 +112,10 @@ def test_one_that_listens_is_asked(config: Config) -> None:
         assert running.wait(30) == -signal.SIGTERM
         assert lock.earlier is not None
         assert lock.earlier.pid == running.pid
-        assert start.told == ["taking_over"]
+        assert start.kinds == ["taking_over"]
 
 
-def test_one_that_was_found_silent_is_ended_and_nobody_else(config: Config) -> None:
+def test_one_that_was_found_silent_is_ended_and_no_other(config: Config) -> None:
     start = Start(config)
     with holder(config, "polite") as first:
         silent = record_of(config.checkpoint.path)
@@ -125,7 +125,7 @@ def test_one_that_was_found_silent_is_ended_and_nobody_else(config: Config) -> N
         with pytest.raises(HeldError, match=f"pid {quicker.pid},"):
             start.lock(silent)
         assert quicker.poll() is None
-        # The same one, and it has shown that it goes on.
+        # The same one, and it has shown that it is alive.
         with pytest.raises(HeldError):
             start.lock(record_of(config.checkpoint.path).replace('"renewals": 2', '"renewals": 1'))
         assert quicker.poll() is None
@@ -142,7 +142,7 @@ def test_one_that_does_not_end_is_killed_with_its_jvm(config: Config, frozen: bo
             os.waitid(os.P_PID, running.pid, os.WSTOPPED | os.WNOWAIT)
         with start.lock():
             assert running.wait(30) == jvm.wait(30) == -signal.SIGKILL
-    assert start.told == (["killing"] if frozen else ["taking_over", "killing"])
+    assert start.kinds == (["killing"] if frozen else ["taking_over", "killing"])
 
 
 def test_one_elsewhere_is_overruled_and_notices(config: Config) -> None:
@@ -153,10 +153,10 @@ def test_one_elsewhere_is_overruled_and_notices(config: Config) -> None:
         jvm_lock = Path(jvm_lock_file(config.checkpoint.path))
         jvm_lock.touch()
         with start.lock() as lock:
-            # What it may still deliver is to be waited for.
+            # What it may still deliver has to be waited for.
             assert lock.owner.pending == 77.0
             assert lock.is_ours
-            assert start.told == ["taking_over"]
+            assert start.kinds == ["taking_over"]
             assert not jvm_lock.exists()
             while (line := running.stdout.readline()) == "RENEWED\n":
                 continue
@@ -212,12 +212,14 @@ def claimed(table: CheckpointTable, owner: Owner) -> CheckpointTable:
     return writer
 
 
-def test_nobody_or_one_that_ended_is_not_waited_for(config: Config, table: CheckpointTable) -> None:
+def test_without_an_earlier_one_or_after_one_that_ended_nothing_is_waited_for(
+    config: Config, table: CheckpointTable
+) -> None:
     start = Start(config)
     assert lease(start, table, take_over=False).pending == 0.0
     claimed(table, elsewhere()).release()
     assert lease(start, table, take_over=False).pending == 0.0
-    assert start.told == []
+    assert start.kinds == []
 
 
 def test_one_that_left_no_word_is_waited_for(config: Config, table: CheckpointTable) -> None:
@@ -228,7 +230,7 @@ def test_one_that_left_no_word_is_waited_for(config: Config, table: CheckpointTa
     waited = time.monotonic() - began
     assert waited >= 0.6
     assert 9.0 - waited <= owner.pending <= 9.0 - 0.6
-    assert start.told == ["waiting"]
+    assert start.kinds == ["waiting"]
 
 
 def test_one_that_renews_is_named(config: Config, table: CheckpointTable) -> None:
@@ -249,7 +251,7 @@ def test_one_that_renews_is_named(config: Config, table: CheckpointTable) -> Non
         thread.join()
     start = Start(config)
     assert lease(start, table, take_over=True).pending == 9.0
-    assert start.told == ["taking_over"]
+    assert start.kinds == ["taking_over"]
 
 
 def test_one_on_this_machine_is_seen_without_waiting(

@@ -35,14 +35,14 @@ path = "/other" if b"/other" in pickled else "/lake"
 topic = {"topic": "orders", "table": "t", "positions": {}, "commits": 1, "records": 5,
     "undecoded": 2, "columns": 0, "lost": 0, "lag": 3, "seconds_behind": 1.5}
 report = {"name": "n", "path": path, "at": "2026-11-25T00:00:00Z", "seconds": 1.0}
-def tell(**what):
+def emit(**what):
     print(json.dumps(what), flush=True)
 """
-RUNS = PROGRAM + "tell(report={**report, 'topics': [topic]}); sys.stdin.buffer.read()"
-FAILS = PROGRAM + "tell(error='password=\"s3cr3t\" it is no folder'); sys.exit(3)"
-HELD = PROGRAM + "tell(error='another tee writes there', held=True); sys.exit(3)"
+RUNS = PROGRAM + "emit(report={**report, 'topics': [topic]}); sys.stdin.buffer.read()"
+FAILS = PROGRAM + "emit(error='password=\"s3cr3t\" it is no folder'); sys.exit(3)"
+HELD = PROGRAM + "emit(error='another tee writes there', held=True); sys.exit(3)"
 DIES = PROGRAM + "os.kill(os.getpid(), 9)"
-UNWELL = PROGRAM + "tell(report={**report, 'hub': 'is away'}); sys.stdin.buffer.read()"
+UNWELL = PROGRAM + "emit(report={**report, 'hub': 'is away'}); sys.stdin.buffer.read()"
 
 
 @pytest.fixture(autouse=True)
@@ -128,13 +128,13 @@ def test_without_a_tee_its_thread_rests_until_the_config_has_one() -> None:
     assert woken
 
 
-def test_what_it_tells_is_the_status() -> None:
+def test_what_it_prints_is_the_status() -> None:
     with watched(RUNS) as it:
         status = it.until(lambda now: now.state is TeeState.RUNNING, "it runs")
         assert (status.path, status.topics, status.failures) == ("/lake", 1, 0)
         assert (status.records, status.undecoded, status.lag) == (5, 2, 3)
         assert (status.seconds_behind, status.problems) == (1.5, ())
-    # Nobody has to kill one that runs.
+    # No one has to kill one that runs.
     assert [child.returncode for child in it.children] == [0]
 
 
@@ -147,7 +147,7 @@ def test_what_it_tells_is_the_status() -> None:
         ("this is no Python", "tee_failed", "exit code 1"),
     ],
 )
-def test_one_that_ends_by_itself_is_told_once_and_started_again(
+def test_one_that_ends_by_itself_is_logged_once_and_started_again(
     program: str, kind: str, reason: str
 ) -> None:
     with watched(program, program, RUNS) as it:
@@ -166,7 +166,7 @@ def test_what_does_not_land_is_a_problem_of_one_that_runs() -> None:
         assert status.problems == ("hub: is away",)
 
 
-def test_a_change_of_the_config_is_another_process_and_counts_go_on() -> None:
+def test_a_change_of_the_config_is_another_process_and_counts_continue() -> None:
     with watched(RUNS) as it:
         it.until(lambda now: now.state is TeeState.RUNNING, "it runs")
         it.in_force.config = config_of("{path: /other}")

@@ -76,11 +76,11 @@ def test_a_topic_lands_from_its_beginning_and_the_next_position_is_kept() -> Non
     assert planned(batch.after, logs((3, 10), (0, 0))) is None
     batch = planned(batch.after, logs((3, 11), (1, 2)))
     assert (batch.ranges, batch.lost) == (logs((10, 11), (1, 2)), (LostBefore(1, 0, 1),))
-    # Nobody has landed anything, and so nothing is lost.
+    # Nothing has landed yet, and so nothing is lost.
     assert plan_beginning(Landed(), "t", logs((3, 3))) == Landed("t", {0: 3})
 
 
-def test_what_the_hub_deleted_before_it_landed_is_told_and_gone_behind() -> None:
+def test_what_the_hub_deleted_before_it_landed_is_reported_and_passed() -> None:
     batch = planned(Landed("t", {0: 5}), logs((8, 20)))
     assert batch.lost == (LostBefore(0, 5, 8),)
     assert batch.ranges == logs((8, 20))
@@ -164,7 +164,7 @@ def test_what_fails_rests_longer_each_time_up_to_a_minute() -> None:
 
 
 def of_batch(at: int, follows: int = 0) -> Batch:
-    """A batch up to offset `at`, behind a commit of ours."""
+    """A batch up to offset `at`, behind one of our commits."""
     batch = plan_batch(Landed(version=follows), "t", logs((0, at)), 10**6)
     assert isinstance(batch, Batch)
     return batch
@@ -189,7 +189,7 @@ OTHERS = [
 TWO = [commit(6, of_batch(5, follows=5)), commit(5, of_batch(4, follows=-1))]
 
 
-def test_a_table_says_what_its_newest_commit_of_ours_says() -> None:
+def test_a_table_says_what_the_newest_of_our_commits_says() -> None:
     assert said_by(*OTHERS, *TWO) == Landed("t", {0: 5}, 6)
     assert said_by(*OTHERS) is None
     # One of an earlier release; whether it has a word for each partition is not known.

@@ -49,7 +49,7 @@ checkpoint: {{path: "{path}"}}
 
 
 def later(status: Status, seconds: float, records: int, **source: Any) -> Status:
-    """The status of a later moment: so many records more of topic t0."""
+    """The status of a later moment: `records` more have come to topic t0."""
     first, *others = status.sources
     copied = (Copied(topic="t0", records=records, bytes=records * 100), *first.copied[1:])
     update = {"copied": copied, "records": records, "bytes": records * 100, **source}
@@ -92,7 +92,7 @@ def test_at_the_start_a_row_reaches_back_to_it() -> None:
     assert (source.records, source.seconds) == (7, (now.at - now.started_at).total_seconds())
 
 
-def test_history_that_is_copied_tells_no_age() -> None:
+def test_history_that_is_copied_has_no_age() -> None:
     now = later(whole_status(), 60, 7)
     source = rows_of(None, now)[0]
     assert source.state == "CATCHING_UP"
@@ -107,7 +107,7 @@ def test_a_topic_without_records_and_lag_has_no_row() -> None:
     assert [it.topic for it in rows] == [None, "t0"]
 
 
-def test_a_source_that_began_anew_is_not_told_as_less_than_nothing() -> None:
+def test_a_source_that_began_again_is_not_shown_as_less_than_nothing() -> None:
     before = later(whole_status(), 0, 500)
     assert [it.records for it in rows_of(before, later(before, 60, 3))] == [3, 3]
 
@@ -184,7 +184,7 @@ def test_all_sources_together_are_a_row_for_each_moment(tmp_path: Path) -> None:
     assert (first.records, first.bytes, first.lag, first.lag_bytes) == (40, 200, 12, 50)
     # Of times the longest: there are no percentiles of all of them.
     assert (first.age_p99_ms, first.age_p50_ms, first.seconds_behind) == (900, None, 2.0)
-    # What nobody knows is not 0.
+    # What is not known is not 0.
     assert (second.at, second.records, second.lag) == (NOW + timedelta(minutes=2), 10, None)
     (joined_up,) = rows(120)
     assert (joined_up.records, joined_up.seconds, joined_up.age_p99_ms) == (50, 120.0, 900)
@@ -192,22 +192,22 @@ def test_all_sources_together_are_a_row_for_each_moment(tmp_path: Path) -> None:
     assert (of_topic.records, of_topic.topic) == (30, "orders")
 
 
-def test_of_more_rows_than_are_asked_for_the_newest_are_told_and_that_there_are_more(
+def test_of_more_rows_than_are_asked_for_the_newest_are_shown_and_that_there_are_more(
     tmp_path: Path,
 ) -> None:
     config = load_text(YAML.format(path=tmp_path))
     history_log(StateStore(str(tmp_path))).append([row(it + 1) for it in range(5)])
     end = NOW + timedelta(hours=1)
 
-    def told(joining: Joining) -> HistoryReport:
+    def report(joining: Joining) -> HistoryReport:
         return read_history(config, NOW, end, topic=None, joining=joining)
 
-    assert len(told(Joining()).rows) == len(told(Joining(most=5)).rows) == 5
-    assert told(Joining(most=5)).cut == ""
-    found = told(Joining(most=2))
+    assert len(report(Joining()).rows) == len(report(Joining(most=5)).rows) == 5
+    assert report(Joining(most=5)).cut == ""
+    found = report(Joining(most=2))
     assert [it.at for it in found.rows] == [NOW + timedelta(minutes=it) for it in (4, 5)]
     assert found.cut == "rows before these are left out: 2 are the most"
-    (whole,) = told(Joining(3600, total=True, most=4)).rows
+    (whole,) = report(Joining(3600, total=True, most=4)).rows
     assert whole.records == 40
 
 
@@ -218,7 +218,7 @@ def test_a_first_commit_that_is_under_way_is_no_table_yet(tmp_path: Path) -> Non
     assert table.select(within(NOW, NOW + timedelta(hours=1))) == []
 
 
-def test_a_lag_that_is_not_known_is_not_told_as_none() -> None:
+def test_a_lag_that_is_not_known_is_not_shown_as_zero() -> None:
     status = whole_status()
     blind = [it.model_copy(update={"log_end": None}) for it in status.partitions]
     now = later(status.model_copy(update={"partitions": tuple(blind)}), 60, 20)
@@ -257,12 +257,12 @@ def test_of_events_that_cannot_be_kept_the_oldest_are_let_go() -> None:
     assert (len(waiting), waiting[0].message) == (UNSAVED, "5")
 
 
-def test_no_secret_stands_in_an_event() -> None:
+def test_no_secret_is_in_an_event() -> None:
     feed = Feed(lambda text: text.replace("hunter2", "********"))
     feed.take(Event("failed", "login hunter2 is wrong", {"source": "eu", "line": "hunter2"}))
-    (told,) = feed.after(0)
-    assert "hunter2" not in told.model_dump_json()
-    assert (told.source, told.level) == ("eu", "ERROR")
+    (event,) = feed.after(0)
+    assert "hunter2" not in event.model_dump_json()
+    assert (event.source, event.level) == ("eu", "ERROR")
 
 
 class Running:
@@ -274,10 +274,10 @@ class Running:
         self.config = config.model_copy(update={"timeline": timeline})
         self.control = Control(self.config)
         self.status: Status | None = whole_status()
-        self.told: list[Event] = []
+        self.logged: list[Event] = []
         self.asked = 0
         self.recorder = Recorder(
-            self.control.in_force, self.phase, self.latest, str, self.told.append, BOUNDS
+            self.control.in_force, self.phase, self.latest, str, self.logged.append, BOUNDS
         )
 
     def phase(self) -> Phase | None:
@@ -324,18 +324,18 @@ def test_a_run_that_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
-def test_a_table_that_cannot_be_written_is_told_once_and_costs_no_event(
+def test_a_table_that_cannot_be_written_is_logged_once_and_costs_no_event(
     running: Running, tmp_path: Path
 ) -> None:
     state = tmp_path / "state"
     state.write_text("a file where a folder should be")
     running.recorder.take(Event("running", "one"))
-    wait_until(lambda: bool(running.recorder.failing), seconds=60, what="the failure is told")
+    wait_until(lambda: bool(running.recorder.failing), seconds=60, what="the failure is logged")
     assert "choose another one" in running.recorder.failing
     running.recorder.take(Event("gap", "two"))
     state.unlink()
     wait_until(lambda: not running.recorder.failing, seconds=60, what="it is written again")
-    assert [it.kind for it in running.told] == ["timeline_failed", "timeline_back"]
+    assert [it.kind for it in running.logged] == ["timeline_failed", "timeline_back"]
     assert events_of(running) == ["one", "two"]
 
 
@@ -392,7 +392,7 @@ def test_whatever_goes_wrong_is_an_event_and_not_the_end_of_it(running: Running)
     running.recorder.take(Event("gap", "two"))
     wait_until(lambda: events_of(running) == ["one", "two"], seconds=60, what="they are kept")
     running.recorder.stop()
-    assert [it.kind for it in running.told] == ["timeline_failed"]
+    assert [it.kind for it in running.logged] == ["timeline_failed"]
 
 
 @pytest.fixture
@@ -402,14 +402,14 @@ def url(running: Running) -> Iterator[str]:
         running.recorder.feed.close()
 
 
-def test_rest_tells_events_kept_or_not_and_history(running: Running, url: str) -> None:
+def test_rest_shows_events_kept_or_not_and_history(running: Running, url: str) -> None:
     running.recorder.take(Event("gap", "lost", {"source": "s0"}))
     running.recorder.take(Event("running", "runs"))
     code, body = ask("GET", f"{url}/api/events?source=s0")
     assert code == 200
     assert [it["message"] for it in body["events"]] == ["lost"]
     wait_until(lambda: len(events_of(running)) == 2, seconds=60, what="they are kept")
-    # In the table and in memory, and told once.
+    # It is in the table and in memory, and is shown once.
     body = ask("GET", f"{url}/api/events?kind=gap")[1]
     assert [it["message"] for it in body["events"]] == ["lost"]
     after = body["events"][0]["id"]
@@ -423,8 +423,8 @@ def test_rest_tells_events_kept_or_not_and_history(running: Running, url: str) -
     assert len(ask("GET", f"{url}/api/history?since={since}&topic=t0&step=1h")[1]["rows"]) == 1
     (whole,) = ask("GET", f"{url}/api/history?since={since}&total=true")[1]["rows"]
     assert (whole["source"], whole["records"]) == ("", 0)
-    told = ask("GET", f"{url}/api/history?since={since}&limit=1")[1]
-    assert (len(told["rows"]), told["cut"]) == (1, "")
+    limited = ask("GET", f"{url}/api/history?since={since}&limit=1")[1]
+    assert (len(limited["rows"]), limited["cut"]) == (1, "")
 
 
 @pytest.mark.parametrize(
@@ -445,7 +445,7 @@ def test_what_is_asked_wrongly_is_a_400_with_the_reason(url: str, query: str) ->
     assert (code, body["error_code"]) == (400, 400) and body["message"]
 
 
-def test_who_follows_gets_each_event_and_goes_on_where_it_was(running: Running, url: str) -> None:
+def test_who_follows_gets_each_event_and_continues_where_it_was(running: Running, url: str) -> None:
     running.recorder.take(Event("running", "before"))
     lines: list[str] = []
 
@@ -464,15 +464,15 @@ def test_who_follows_gets_each_event_and_goes_on_where_it_was(running: Running, 
         follower.start()
     wait_until(lambda: lines.count(": here") == 2, seconds=60, what="both follow")
     running.recorder.take(Event("gap", "new"))
-    wait_until(lambda: lines.count("event: gap") == 2, seconds=60, what="both are told")
+    wait_until(lambda: lines.count("event: gap") == 2, seconds=60, what="both get it")
     running.recorder.feed.close()
     for follower in followers:
         follower.join(60)
         assert not follower.is_alive()
-    # Only who asked for it is told of what was before.
+    # Only the one that asked for it gets what was before.
     assert lines.count("event: running") == 1
-    told = json.loads(next(it for it in lines if it.startswith("data:"))[5:])
-    assert set(told) >= {"id", "at", "kind", "message"}
+    shown = json.loads(next(it for it in lines if it.startswith("data:"))[5:])
+    assert set(shown) >= {"id", "at", "kind", "message"}
 
 
 def command(*arguments: str, path: Path) -> Any:

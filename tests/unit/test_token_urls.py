@@ -38,7 +38,7 @@ def test_urls_come_together_and_another_run_in_the_same_java_has_its_own() -> No
     assert java.properties[TOKEN_URLS] == "https://c/t"
 
 
-def test_where_nobody_names_one_none_is_taken() -> None:
+def test_where_no_one_names_one_none_is_taken() -> None:
     java = Java()
     connector(java).allow_tokens_of(set())
     assert java.properties[TOKEN_URLS] == ""

@@ -138,7 +138,7 @@ def test_what_the_topics_set_aside_have_lost_is_proven_by_the_same_commits(
     assert bounds.kept_from({P0: 9}, into="hub-orders") == {SP0: 20}
 
 
-def test_rows_about_a_topic_that_was_made_anew_do_not_count(history: History) -> None:
+def test_rows_about_a_topic_that_was_created_again_do_not_count(history: History) -> None:
     history.commit(0, {SP0: 40}, (0, 0), topic_id="then")
     history.commit(1, {SP0: 3}, (50, 50), topic_id="now")
     assert history.bounds("now").begun() == {SP0: CopyBegin(3, exact=True)}
@@ -162,7 +162,7 @@ def test_a_hub_partition_that_a_commit_does_not_know_proves_nothing(history: His
     assert history.bounds().kept_from({P0: 1, P1: 1}) == {}
 
 
-def test_ends_of_a_hub_topic_that_was_made_anew_prove_nothing(history: History) -> None:
+def test_ends_of_a_hub_topic_that_was_created_again_prove_nothing(history: History) -> None:
     history.commit(0, {SP0: 10}, (80, 80), hub_id="then")
     history.commit(1, {SP0: 20}, (3, 3), hub_id="now")
     assert history.bounds(hub_id="now").kept_from({P0: 1}) == {SP0: 20}

@@ -158,7 +158,7 @@ def test_a_source_that_is_away_is_judged_by_the_hub_alone_up_to_the_position() -
     assert untold.standing is Standing.UNREACHABLE
 
 
-def test_a_topic_that_was_made_anew_cannot_be_compared() -> None:
+def test_a_topic_that_was_created_again_cannot_be_compared() -> None:
     old = Remembered(Positions({SP: 400}), {SP: LogId("eu-id", "then")})
     found = window(known=old)
     assert found.standing is Standing.CONFLICT
@@ -247,16 +247,16 @@ def test_only_what_may_have_been_deleted_is_expired(
 
 def test_accounted_ranges_do_not_overlap() -> None:
     def gap(start: int, end: int, why: str = "gap", sp: SourcePartition = SP) -> Accounted:
-        return Accounted(sp, OffsetRange(start, end), why, reused=why == "anew")
+        return Accounted(sp, OffsetRange(start, end), why, reused=why == "reused")
 
     other = SourcePartition("us", "orders", 0)
-    ranges = [gap(5, 9, "anew"), gap(0, 6), gap(7, 8), gap(2, 3, sp=other), gap(20, 20)]
+    ranges = [gap(5, 9, "reused"), gap(0, 6), gap(7, 8), gap(2, 3, sp=other), gap(20, 20)]
     assert [(it.partition, *astuple(it.offsets), it.why) for it in disjoint(ranges)] == [
         (SP, 0, 5, "gap"),
-        (SP, 5, 6, "anew"),
-        (SP, 6, 7, "anew"),
-        (SP, 7, 8, "anew"),
-        (SP, 8, 9, "anew"),
+        (SP, 5, 6, "reused"),
+        (SP, 6, 7, "reused"),
+        (SP, 7, 8, "reused"),
+        (SP, 8, 9, "reused"),
         (other, 2, 3, "gap"),
     ]
 
@@ -264,7 +264,7 @@ def test_accounted_ranges_do_not_overlap() -> None:
 def test_what_was_skipped_and_backfilled_later_is_expected() -> None:
     came = Accounted(SP, OffsetRange(3, 8), "it came", backfilled=True)
     skipped = Accounted(SP, OffsetRange(0, 10), "skipped")
-    found = disjoint([skipped, came, Accounted(SP, OffsetRange(7, 9), "anew", reused=True)])
+    found = disjoint([skipped, came, Accounted(SP, OffsetRange(7, 9), "reused", reused=True)])
     assert [(*astuple(it.offsets), it.reused, it.backfilled) for it in found] == [
         (0, 3, False, False),
         (3, 7, False, True),

@@ -63,7 +63,7 @@ def test_it_leaves_nothing_of_its_own(config: Config) -> None:
     assert holder_of(config.checkpoint.path) is None
 
 
-def test_what_an_earlier_one_left_is_still_told_to_the_next(config: Config) -> None:
+def test_what_an_earlier_one_left_is_still_passed_to_the_next(config: Config) -> None:
     earlier = crashed(config, os.getpid())
     write(config)
     left = holder_of(config.checkpoint.path)

@@ -28,7 +28,7 @@ HERE = ProcessPlace("here", "boot-1", "pid:[7]")
 def test_a_moment_counts_what_either_clock_has_seen() -> None:
     start = Moment(100.0, 1_000.0)
     assert start.until(Moment(103.0, 1_003.0)) == 3.0
-    # The machine slept: only the wall's clock went on. And: somebody set it back by an hour.
+    # The machine slept, so only the wall clock moved; or someone set it back by an hour.
     assert start.until(Moment(101.0, 1_600.0)) == 600.0
     assert start.until(Moment(105.0, -2_600.0)) == 5.0
     assert start.until(Moment(99.0, 999.0)) == 0.0
@@ -64,7 +64,7 @@ def test_how_near_an_earlier_writer_is(
     assert locality_of(earlier, own) is kin
 
 
-def test_without_an_earlier_writer_it_goes_on() -> None:
+def test_without_an_earlier_writer_it_starts() -> None:
     assert plan_start(None, take_over=False) is ClaimMove.TAKE
     assert plan_start(None, take_over=True) is ClaimMove.TAKE
 
@@ -101,8 +101,8 @@ def test_what_a_start_does(
     assert plan_start(earlier, take_over=True) is take_over
 
 
-def test_nobody_who_may_live_is_passed_over_without_a_word() -> None:
-    """Of everything that can be: a start that was not told to never ends or overrules another."""
+def test_no_writer_that_may_live_is_passed_over_without_a_word() -> None:
+    """In every combination, a start without `--take-over` never ends or overrules another."""
     for kin, life, locked in itertools.product(Locality, Life, (True, False, None)):
         earlier = Earlier(kin, life, locked)
         move = plan_start(earlier, take_over=False)
@@ -122,13 +122,13 @@ def test_a_lease_is_renewed_in_time() -> None:
 
 
 @pytest.mark.parametrize("age", [0.0, 26.0, 28.0, 3_600.0])
-def test_who_was_frozen_and_not_replaced_goes_on(age: float) -> None:
+def test_one_that_was_frozen_and_not_replaced_continues(age: float) -> None:
     for guarded in (True, False):
         assert plan_lease(RenewalOutcome.RENEWED, age, 30.0, guarded=guarded) is Verdict.WRITE
         assert plan_lease(RenewalOutcome.REFUSED, age, 30.0, guarded=guarded) is Verdict.FENCE
 
 
-def test_who_cannot_tell_writes_to_the_end_of_its_lease_and_not_beyond() -> None:
+def test_one_that_cannot_renew_writes_to_the_end_of_its_lease_and_not_beyond() -> None:
     assert plan_lease(RenewalOutcome.FAILED, 26.9, 30.0, guarded=True) is Verdict.WRITE
     assert plan_lease(RenewalOutcome.FAILED, 27.0, 30.0, guarded=True) is Verdict.WAIT
     # Producers on executors do not wait by themselves.

@@ -54,19 +54,19 @@ class Clocks:
         self.moment = Moment(self.moment.steady + seconds, self.moment.wall + seconds)
 
     def ms(self, seconds: float) -> int:
-        """The wall's time in so many seconds, as the JVM is told it."""
+        """The wall's time `seconds` from now, in the form that the JVM gets."""
         return round((self.moment.wall + seconds) * 1000)
 
 
 class Kept:
-    """A lease under test: what it told the JVM and the log."""
+    """A lease under test, with what it gave to the JVM and to the log."""
 
     def __init__(self, title: LockTitle | TableTitle, guarded: bool = True) -> None:
         self.clocks = Clocks()
         self.untils: list[int] = []
         self.lefts: list[int] = []
-        self.told: list[str] = []
-        self.lease = Lease(title, LEASE, lambda kind, _: self.told.append(kind), self.clocks)
+        self.logged: list[str] = []
+        self.lease = Lease(title, LEASE, lambda kind, _: self.logged.append(kind), self.clocks)
         if guarded:
             self.lease.guard(self._take)
 
@@ -104,17 +104,17 @@ def test_a_lock_that_is_held_is_renewed_however_late(tmp_path: Path) -> None:
         assert kept.untils[1:] == [kept.clocks.ms(0.9 * LEASE)]
         assert record_of(str(tmp_path)) != before
         assert holder_of(str(tmp_path)) == lock.owner
-        assert kept.told == []
-        # Frozen for an hour: nobody can have had the lock meanwhile.
+        assert kept.logged == []
+        # Frozen for an hour: no one can have had the lock meanwhile.
         kept.clocks.forward(3_600)
         kept.lease.tick()
         assert kept.untils[2:] == [kept.clocks.ms(0.9 * LEASE)]
-        assert kept.told == ["lease_over", "lease_renewed"]
+        assert kept.logged == ["lease_over", "lease_renewed"]
         assert kept.lease.error is None
 
 
 def test_a_clock_that_is_set_back_makes_no_lease_longer(tmp_path: Path) -> None:
-    """The JVM is told what is left by the clock that only goes on as well."""
+    """The JVM also gets what is left by the clock that only moves forward."""
     lock, table = local(tmp_path)
     with lock:
         kept = Kept(LockTitle(lock, table))
@@ -194,10 +194,10 @@ def test_who_wakes_after_another_has_claimed_the_epoch_is_fenced(
     assert "fenced: " in str(kept.lease.error)
     assert "(host second, pid 7, since later)" in str(kept.lease.error)
     assert kept.untils[-1] == NEVER_AGAIN
-    told = len(kept.untils)
+    before = len(kept.untils)
     kept.clocks.forward(60)
     kept.lease.tick()
-    assert len(kept.untils) == told
+    assert len(kept.untils) == before
 
 
 def test_a_commit_that_is_refused_fences_at_once(tmp_path: Path) -> None:
@@ -233,14 +233,14 @@ def test_a_place_that_does_not_answer(
     if not guarded:
         assert "fenced: the lease (checkpoint.lease) is 27 s old" in str(kept.lease.error)
         return
-    assert (kept.lease.error, kept.told) == (None, ["lease_over"])
+    assert (kept.lease.error, kept.logged) == (None, ["lease_over"])
     assert len(kept.untils) == 1
     log.unlink()
     (tmp_path / "away").rename(log)
     kept.clocks.forward(2)
     clocks.moment = kept.clocks.moment
     kept.lease.tick()
-    assert (kept.lease.error, kept.told) == (None, ["lease_over", "lease_renewed"])
+    assert (kept.lease.error, kept.logged) == (None, ["lease_over", "lease_renewed"])
     assert kept.untils[1:] == [kept.clocks.ms(0.9 * LEASE)]
 
 
@@ -262,7 +262,7 @@ def test_the_thread_renews_by_itself(tmp_path: Path) -> None:
 # --- who holds it ---------------------------------------------------------------------------
 
 
-def test_a_table_tells_its_holder_until_it_is_released(tmp_path: Path) -> None:
+def test_a_table_names_its_holder_until_it_is_released(tmp_path: Path) -> None:
     table = CheckpointTable.create(str(tmp_path))
     assert table.holder() == ""
     owner = Owner(lease=30.0, quiet=150.0)
@@ -313,7 +313,7 @@ def test_what_has_to_be_waited_for_is_handed_on(tmp_path: Path) -> None:
     assert holder_of(str(tmp_path)) is None
 
 
-def test_what_is_no_record_is_nobody() -> None:
+def test_what_is_no_record_names_no_one() -> None:
     for text in ("", "{", "[]", "7", '{"host": "x"}', '{"host": "x", "pid": 1, "since": '):
         assert Owner.from_json(text) is None
     # By an earlier version, and by a later one.
@@ -323,7 +323,7 @@ def test_what_is_no_record_is_nobody() -> None:
     assert Owner.from_json(Owner().to_json(later=1)) == Owner()
 
 
-def test_a_held_lock_is_told_without_taking_it(tmp_path: Path) -> None:
+def test_a_held_lock_is_reported_without_taking_it(tmp_path: Path) -> None:
     place, said = CheckpointConfig(path=str(tmp_path)), list[str]()
     refuse_if_locked(place.path)
     with WriterLock.acquire(place.path) as lock:
@@ -336,7 +336,7 @@ def test_a_held_lock_is_told_without_taking_it(tmp_path: Path) -> None:
     with for_the_next(place, said.append):
         pass
     refuse_if_locked("s3://bucket/x")
-    # One on another machine whose file system keeps no lock for it, and whose record goes on.
+    # One on another machine whose file system keeps no lock for it, and which renews its record.
     there = Owner("there", 7, "then", 1, "another boot", "pid:[1]", lease=5.0, api="off")
     record = tmp_path / LOCK
     record.write_text(there.to_json(renewals=1))
@@ -390,7 +390,7 @@ def test_a_process_is_known_by_its_id_and_its_start(child: subprocess.Popen[byte
     started = process.started_of(child.pid)
     assert started
     assert process.life_of(child.pid, started) is Life.RUNS
-    # An id that was given anew: what has it now is never hit.
+    # An id that was given again: what has it now is never hit.
     assert process.life_of(child.pid, started - 1) is Life.GONE
     process.ask(child.pid, started - 1)
     assert process.kill(child.pid, started - 1)

@@ -1,4 +1,4 @@
-"""Who stands by: it waits while the writer shows life, and no longer than that one's lease."""
+"""A standby waits while the writer shows life, and no longer than that one's lease."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ SIGHT = Sighting(Life.RUNS, still=0.0, lease=10.0, claimed=True, slow=30.0)
         (replace(SIGHT, still=40.0, claimed=False), Turn.OVERDUE),
     ],
 )
-def test_a_turn_comes_when_nobody_writes_or_the_writer_is_silent_for_its_lease(
+def test_a_turn_comes_when_no_one_writes_or_the_writer_is_silent_for_its_lease(
     writer: Sighting | None, turn: Turn
 ) -> None:
     assert plan_turn(writer) is turn
 
 
 class Waiting:
-    """One that stands by in a thread of its own, and what it tells."""
+    """A standby in a thread of its own, and what it says."""
 
     def __init__(self, path: str, pool: ThreadPoolExecutor, stop: threading.Event) -> None:
         self.stop = stop
-        self.told: list[str] = []
+        self.said: list[str] = []
         self.events: list[Event] = []
         config: Config = load_text("", [*SETS, f"checkpoint.path={path}"])
         self.follows = 0
         self.standby = Standby(
-            config, self.events.append, self.stop, self.told.append, self._follow
+            config, self.events.append, self.stop, self.said.append, self._follow
         )
         self._pool = pool
 
@@ -76,8 +76,8 @@ class Waiting:
         return self._pool.submit(self.standby.wait)
 
     def waits(self) -> None:
-        """Return when it has told that it waits."""
-        wait_for(lambda: self.told, "it waits")
+        """Return when it has said that it waits."""
+        wait_for(lambda: self.said, "it waits")
 
 
 @pytest.fixture
@@ -91,23 +91,23 @@ def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Waiting
         found.stop.set()
 
 
-def test_where_nobody_writes_it_starts_at_once_without_a_word(waiting: Waiting) -> None:
+def test_where_no_one_writes_it_starts_at_once_without_a_word(waiting: Waiting) -> None:
     assert waiting.wait().result(SECONDS) == ""
-    assert (waiting.told, waiting.events) == ([], [])
+    assert (waiting.said, waiting.events) == ([], [])
 
 
 def test_a_writer_that_ends_cleanly_is_followed(waiting: Waiting, tmp_path: Path) -> None:
     lock = WriterLock.acquire(str(tmp_path), Owner(lease=60))
     turn = waiting.wait()
     waiting.waits()
-    assert waiting.told == [f"is on standby: {lock.owner} writes"]
+    assert waiting.said == [f"is on standby: {lock.owner} writes"]
     assert not turn.done()
     lock.release(ended=True)
     assert turn.result(SECONDS) == ""
     assert [it.kind for it in waiting.events] == ["standing_by", "standing_in"]
 
 
-def test_one_that_renews_nothing_for_its_lease_is_to_be_ended(
+def test_one_that_renews_nothing_for_its_lease_has_to_be_ended(
     waiting: Waiting, tmp_path: Path
 ) -> None:
     with WriterLock.acquire(str(tmp_path), Owner(lease=0.3)) as lock:
@@ -117,7 +117,7 @@ def test_one_that_renews_nothing_for_its_lease_is_to_be_ended(
 
 
 class Clock:
-    """Stands still until a test moves it."""
+    """A clock that does not move until a test moves it."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -126,7 +126,7 @@ class Clock:
         return self.now
 
 
-def test_one_that_goes_on_is_waited_for_as_long_as_it_does(
+def test_one_that_keeps_renewing_is_waited_for_as_long_as_it_does(
     waiting: Waiting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # By a clock of its own: a machine that is busy may stand still for longer than any short lease.
@@ -156,7 +156,7 @@ def test_one_that_goes_on_is_waited_for_as_long_as_it_does(
     assert turn.result(SECONDS) == ""
 
 
-def test_it_stops_when_it_is_told_to(waiting: Waiting, tmp_path: Path) -> None:
+def test_it_stops_when_it_is_asked_to(waiting: Waiting, tmp_path: Path) -> None:
     with WriterLock.acquire(str(tmp_path), Owner(lease=60)):
         turn = waiting.wait()
         waiting.waits()
@@ -169,7 +169,7 @@ def test_when_another_one_was_quicker_it_is_shown_to_wait_again(waiting: Waiting
     for _ in range(2):
         waiting.standby.again(HeldError("it is held"))
     # Each time: in between it was shown to start. The log has it once.
-    assert waiting.told == ["is on standby: it is held"] * 2
+    assert waiting.said == ["is on standby: it is held"] * 2
     assert [it.kind for it in waiting.events] == ["standing_by"]
 
 
@@ -192,7 +192,7 @@ def test_on_an_object_store_the_lease_is_left_to_the_start(
     owner = replace(Owner(lease=0.4), host="another", boot="other", processes="pid:[1]")
     table.claim_epoch(str(owner), owner.to_json())
     assert store.wait().result(SECONDS) == ""
-    assert store.told == [f"is on standby: {owner} writes"]
+    assert store.said == [f"is on standby: {owner} writes"]
     assert store.events[-1].kind == "standing_in"
 
 
@@ -205,8 +205,8 @@ def test_a_store_that_cannot_be_read_is_no_silence_of_its_writer(
     log.mkdir(parents=True)
     (log / f"{0:020}.json").write_text("no JSON")
     turn = store.wait()
-    wait_for(lambda: store.told, "it says so")
-    assert str(tmp_path) in store.told[0]
+    wait_for(lambda: store.said, "it says so")
+    assert str(tmp_path) in store.said[0]
     store.stop.set()
     with pytest.raises(StoppedEarlyError):
         turn.result(SECONDS)

@@ -1,4 +1,4 @@
-"""What a task tells, as JSON: the whole of it, or what has changed since (`TaskReport.java`)."""
+"""A task's report as JSON: all of it, or what has changed since the last (`TaskReport.java`)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from aggregator.datapath.connector.reports import TaskReport
 PARTS, PLACES = 6, 4
 
 
-def told(**changed: Any) -> dict[str, Any]:
-    """What one task tells as a whole, as `TaskReport.whole` renders it."""
+def task_report(**changed: Any) -> dict[str, Any]:
+    """The whole report of one task, as `TaskReport.whole` renders it."""
     return {
         "lane": "orders",
         "generation": 3,
@@ -53,7 +53,7 @@ def message(*tasks: Mapping[str, Any], **changed: Any) -> str:
 
 
 def since(base: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """What has changed of what a task told, as `TaskReport.since` renders it."""
+    """What has changed since a task's report, as `TaskReport.since` renders it."""
     changed = {name: it for name, it in now.items() if it != base[name] and name != "number"}
     for name in changed.keys() & {"positions", "topics"}:
         changed[name] = {key: at for key, at in now[name].items() if at != base[name].get(key)}
@@ -63,17 +63,18 @@ def since(base: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     return {**named, "base": base["number"], **changed}
 
 
-class Teller:
-    """A task that has some partitions; it tells as much as it must."""
+class Reporter:
+    """A task that has some partitions; it reports no more than it has to."""
 
     def __init__(self, number: int) -> None:
         self.ends = [0] * PLACES
         self.records = [0] * PARTS
         names = [f"orders{part}/{number}" for part in range(PARTS)]
-        self.now = told(task=number, positions=dict.fromkeys(names, 0), topics={}, ends=[], point=0)
+        positions = dict.fromkeys(names, 0)
+        self.now = task_report(task=number, positions=positions, topics={}, ends=[], point=0)
         self._base: dict[str, Any] | None = None
 
-    def goes_on(self, parts: Sequence[int], places: Sequence[int], state: str) -> None:
+    def advance(self, parts: Sequence[int], places: Sequence[int], state: str) -> None:
         """A record of each of these parts has arrived at these places; one has this state."""
         positions = dict(self.now["positions"])
         for part in parts:
@@ -94,8 +95,8 @@ class Teller:
             "flight": [sum(self.records), 0, 0],
         }
 
-    def tells(self, known: TaskReport | None, *, whole: bool) -> list[dict[str, Any]]:
-        """What it tells now to one who knows this report of it, or none."""
+    def reports(self, known: TaskReport | None, *, whole: bool) -> list[dict[str, Any]]:
+        """What it reports now to a reader who knows this report of it, or none."""
         if whole or self._base is None:
             number = 1 if self._base is None else self._base["number"] + 1
             self._base = self.now | {"number": number}
@@ -105,7 +106,8 @@ class Teller:
 
 
 Step = tuple[int, list[int], list[int], str, bool, bool]
-"""A task goes on: its number, parts, places, a state, whether all is told, and whether it is read.
+"""A task advances: its number, parts, places, a state, whether it reports all, and whether that is
+read.
 """
 
 
