@@ -149,8 +149,7 @@ def make_plan(
     discovery: Discovery,
     hub: ClusterFacts,
     *,
-    oldest_record_ms: Mapping[tuple[str, str], int] | None = None,
-    now_ms: int | None = None,
+    ages_ms: Mapping[tuple[str, str], int] | None = None,
     cores: int | None = None,
     flowing: Collection[Flowing] = (),
     refusals: Refusals = NOTHING_REFUSED,
@@ -158,10 +157,9 @@ def make_plan(
 ) -> Plan:
     """Decide everything from the config and the clusters as discovered; changes nothing.
 
-    `flowing` is what is copied already, and `refusals` what the hub does not take. `key_samples`
-    decide whether batches go as they are with `partition_by: key`. History is
-    judged against retention when both `oldest_record_ms` and `now_ms` are given. Refusals are in
-    the result, not raised.
+    `flowing` is what is copied already, and `refusals` what the hub does not take. `ages_ms` of the
+    oldest records by (alias, topic) are judged against retention. `key_samples` decide whether
+    batches go as they are with `partition_by: key`. Refusals are in the result, not raised.
     """
     matching, hub_plan = _match(config, discovery, hub, flowing, refusals)
     ours = _plan_ours(config, matching, hub, refusals)
@@ -172,7 +170,7 @@ def make_plan(
     batches = with_whole_batches(config, routes, after, discovery.ok, key_samples or {})
     routes = batches.routes
     tasks = _plan_tasks(config, routes, cores)
-    history = history_warnings(routes, hub_plan.topics, oldest_record_ms or {}, now_ms or 0)
+    history = history_warnings(routes, hub_plan.topics, ages_ms or {})
     refused = (*matching.refusals, *hub_plan.refusals, *ours.refusals, tasks.slots.refusal)
     warnings = (
         *matching.warnings,

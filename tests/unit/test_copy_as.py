@@ -97,7 +97,7 @@ def test_batches_go_as_they_are_up_to_what_the_hub_topic_takes(placed: str) -> N
     ],
 )
 def test_a_hub_topic_that_needs_records_gets_records_and_the_plan_says_why(
-    facts: dict[str, str], why: str
+    facts: dict[str, Any], why: str
 ) -> None:
     found = plan(WANTED, **facts)
     (route,) = found.routes

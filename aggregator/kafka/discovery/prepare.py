@@ -120,14 +120,13 @@ def prepare(config: Config) -> Prepared:
         if draft.refused and (flowing := _flowed(config)):
             # Of topics that clash, those that were copied before continue.
             draft = plan_with(config, found, hub, flowing)
-        oldest = oldest_records(config, draft.routes, clients)
+        ages = ages_of_oldest_records(config, draft.routes, clients)
         samples = read_key_samples(config, draft.unsampled, clients)
     plan = make_plan(
         config,
         found,
         hub,
-        oldest_record_ms=oldest,
-        now_ms=time.time_ns() // 1_000_000,
+        ages_ms=ages,
         cores=os.cpu_count(),
         flowing=flowing,
         key_samples=samples,
@@ -247,14 +246,15 @@ def offsets_by_time(
     return by_partition(found)
 
 
-def oldest_records(
+def ages_of_oldest_records(
     config: Config, routes: Iterable[Route], clients: AdminPool
 ) -> dict[tuple[str, str], int]:
-    """(alias, topic) -> timestamp of the oldest record in ms; for a warning only."""
+    """(alias, topic) -> how old its oldest record is, in ms; for a warning only."""
     found = _ask_sources(
         config, routes, clients, lambda admin, own, timeout: admin.oldest_record_ms(own, timeout)
     )
-    return {(alias, topic): at for alias, it in found.items() for topic, at in it.items()}
+    now = time.time_ns() // 1_000_000
+    return {(alias, topic): now - at for alias, it in found.items() for topic, at in it.items()}
 
 
 def partitions_by_cluster(routes: Iterable[Route]) -> dict[str, list[TopicPartition]]:
