@@ -91,7 +91,7 @@ def run_round(
         except Exception as error:
             # What the hub holds is judged all the same, and no more is written meanwhile.
             made.note(f"the script ended early: {type(error).__name__}: {error}")
-            for writer in made.writers:
+            for writer in (*made.writers, *made.aging):
                 writer.stop()
         done.verdict = judge(made, progress)
         if evaluate is not None:
@@ -99,7 +99,8 @@ def run_round(
         for it in trends(done.usages):
             if it.grows:
                 made.note(f"{it.measure} of life {it.life} grow: {it.first:,.0f} to {it.last:,.0f}")
-        done.failures = made.failures + [it for each in made.writers for it in each.failed]
+        writers = (*made.writers, *made.aging)
+        done.failures = made.failures + [it for each in writers for it in each.failed]
         done.struck, done.restarts, done.notes = made.struck, made.restarts, made.notes
         done.seconds = made.seconds
     if done.good:
@@ -111,7 +112,7 @@ def run_round(
 def drain(made: World) -> float:
     """End the load, wait until the hub holds it all, stop the application; seconds it took."""
     began, allowed = time.monotonic(), DRAIN_SECONDS * made.settings.patience
-    for writer in made.writers:
+    for writer in (*made.writers, *made.aging):
         writer.stop()
     expected = made.expected()
     made.progress(f"no more load; {expected} records have to be in the hub")

@@ -72,6 +72,8 @@ class Writer:
         """How old its records say they are: so they look where history is copied."""
         self.day_seconds = 0.0
         """How long a day of its load is: a fifth of the rate at its begin, nearly twice at noon."""
+        self.is_keyed = False
+        """Whether each record has a key, as in a topic that is compacted."""
         self.failed: list[str] = []
         self._topic = topic
         self._rate = rate
@@ -128,7 +130,8 @@ class Writer:
         while not self._stop.is_set():
             due = int(self.due(time.monotonic() - began))
             while made < due and not self._stop.is_set():
-                self._write(record(self._rng, self.alias, made))
+                new = record(self._rng, self.alias, made)
+                self._write(new._replace(key=new.key or b"key") if self.is_keyed else new)
                 made += 1
             self._producer.poll(TICK_SECONDS)
 

@@ -67,15 +67,16 @@ def life_at_sources(made: World) -> Iterator[None]:
     """Topics that age, with load in them, and a group that commits, until the block ends."""
     for writer in made.writers:
         writer.day_seconds = DAY_SECONDS
-    writers = []
     for alias, cluster in made.sources.items():
         for topic, config in CONFIGS.items():
             create_topic(cluster.admin_servers, topic, config=config)
             seed, linger = made.settings.seed, made.settings.linger_ms
-            writers.append(Writer(alias, cluster.admin_servers, topic, 1, AGING_RATE, seed, linger))
+            writer = Writer(alias, cluster.admin_servers, topic, 1, AGING_RATE, seed, linger)
+            writer.is_keyed = "compact" in config.get("cleanup.policy", "")
+            made.aging.append(writer)
     over = threading.Event()
     commits = threading.Thread(target=_commit, args=(made, over), name="group")
-    for writer in writers:
+    for writer in made.aging:
         writer.start()
     commits.start()
     try:
@@ -83,8 +84,8 @@ def life_at_sources(made: World) -> Iterator[None]:
     finally:
         over.set()
         commits.join()
-        for writer in writers:
-            writer.stop()
+        for writer in made.aging:
+            writer.stop(0.0)
 
 
 def _commit(made: World, over: threading.Event) -> None:

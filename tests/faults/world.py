@@ -138,6 +138,8 @@ class World:
     progress: Progress
     sources: dict[str, EmbeddedCluster] = field(default_factory=dict)
     writers: list[Writer] = field(default_factory=list)
+    aging: list[Writer] = field(default_factory=list)
+    """Writers into topics whose old records go."""
     lives: list[Application] = field(default_factory=list)
     restarts: list[Restart] = field(default_factory=list)
     struck: list[Struck] = field(default_factory=list)

@@ -35,6 +35,7 @@ def config_of(
     hub: EmbeddedCluster,
     state: Path,
     sources: dict[str, tuple[EmbeddedCluster, str]],
+    topics: dict[str, Any] | None = None,
     **of_source: Any,
 ) -> Config:
     return make_config(
@@ -44,7 +45,12 @@ def config_of(
             alias: source(cluster, include, **of_source)
             for alias, (cluster, include) in sources.items()
         },
-        topics={"copy_as": "batches", "partition_by": "source_partition", "origin": "header"},
+        topics={
+            "copy_as": "batches",
+            "partition_by": "source_partition",
+            "origin": "header",
+            **(topics or {}),
+        },
         stream={"checkpoint_interval": "30s"},
         api={"listen": "off"},
     )

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_each_kind_comes_once_before_one_comes_again() -> None:
 
 
 def test_every_pair_that_overlaps_is_drawn_and_can_be_done() -> None:
-    drawn = [fault for fault in islice(faults(1), 2_000) if fault.during]
+    drawn = [fault for fault in islice(faults(1, tuple(WEIGHTS)), 2_000) if fault.during]
     assert {(fault.during, fault.kind) for fault in drawn} == set(OVERLAPS)
     assert all(fault.seconds for fault in drawn)
     for during, kind in OVERLAPS:
@@ -253,8 +254,8 @@ def test_a_record_of_a_whole_batch_is_judged_by_what_its_batch_says() -> None:
     assert judge.verdict({}).problems == {"lost": 1, "altered": 1}
 
 
-def held(life: int, age: float, **others: float | None) -> Usage:
-    values = {"memory": 600 * 2**20, "threads": 200, "descriptors": 400, "files": 9, "size": 10**6}
+def held(life: int, age: float, **others: Any) -> Usage:
+    values: dict[str, Any] = {"memory": 600 * 2**20, "threads": 200, "descriptors": 400, "files": 9, "size": 10**6}
     return Usage(at=age, life=life, age=age, **{**values, **others})
 
 
@@ -298,8 +299,8 @@ def test_a_day_of_the_load_has_its_rate_in_all_and_begins_at_night() -> None:
     due = [writer.due(float(second)) for second in range(2_001)]
     assert due[1_000] == pytest.approx(100_000) and due[2_000] == pytest.approx(200_000)
     rates = [after - before for before, after in pairwise(due)]
-    assert (min(rates), max(rates)) == (pytest.approx(20, abs=0.1), pytest.approx(180, abs=0.1))
-    assert rates[0] == min(rates)
+    assert min(rates) == pytest.approx(20, abs=0.1) == rates[0]
+    assert max(rates) == pytest.approx(180, abs=0.1)
 
 
 def test_a_soak_draws_faults_that_there_are_and_that_end_no_life() -> None:

@@ -23,6 +23,7 @@ from aggregator.kafka.admin import (
     open_admin,
 )
 from aggregator.kafka.admin.parallel import seconds_for
+from aggregator.kafka.discovery.key_samples import read_key_samples
 from aggregator.model.errors import CheckpointError, ClusterError
 from aggregator.model.values import (
     ClusterFacts,
@@ -36,6 +37,7 @@ from aggregator.plan.plan import Plan, make_plan, replanned
 from aggregator.plan.positions.start import Observed
 from aggregator.plan.refusals import NOTHING_REFUSED, Refusals
 from aggregator.plan.topics.hub_topics import Flowing, flowing_of
+from aggregator.plan.topics.key_samples import KeySample, SampledTopic
 from aggregator.plan.topics.naming import naming_of
 from aggregator.store.checkpoint.checkpoint_table import stored_state
 from aggregator.store.checkpoint.identity import identity_of
@@ -118,15 +120,16 @@ def prepare(config: Config) -> Prepared:
         if draft.refused and (flowing := _flowed(config)):
             # Of topics that clash, those that were copied before continue.
             draft = plan_with(config, found, hub, flowing)
-        oldest = oldest_records(config, draft.routes, clients)
+        ages = ages_of_oldest_records(config, draft.routes, clients)
+        samples = read_key_samples(config, draft.unsampled, clients)
     plan = make_plan(
         config,
         found,
         hub,
-        oldest_record_ms=oldest,
-        now_ms=time.time_ns() // 1_000_000,
+        ages_ms=ages,
         cores=os.cpu_count(),
         flowing=flowing,
+        key_samples=samples,
     )
     return Prepared(found, plan, asked_ms, began)
 
@@ -163,9 +166,26 @@ def plan_with(
     hub: ClusterFacts,
     flowing: Collection[Flowing] = (),
     refusals: Refusals = NOTHING_REFUSED,
+    key_samples: Mapping[SampledTopic, KeySample] | None = None,
 ) -> Plan:
     """The plan for clusters as found, without reading history."""
-    return make_plan(config, found, hub, cores=os.cpu_count(), flowing=flowing, refusals=refusals)
+    return make_plan(
+        config,
+        found,
+        hub,
+        cores=os.cpu_count(),
+        flowing=flowing,
+        refusals=refusals,
+        key_samples=key_samples,
+    )
+
+
+def plan_with_samples(config: Config, found: Discovery, hub: ClusterFacts) -> Plan:
+    """The same after sampling the keys that decide whether batches go as they are."""
+    plan = plan_with(config, found, hub)
+    if not plan.unsampled:
+        return plan
+    return plan_with(config, found, hub, key_samples=read_key_samples(config, plan.unsampled))
 
 
 def plan_of_all(config: Config, aliases: Sequence[str], why: str) -> Plan:
@@ -180,7 +200,7 @@ def plan_of_all(config: Config, aliases: Sequence[str], why: str) -> Plan:
         raise ClusterError(
             f"{why}, and these give no answer (name one that does with --source):\n{failures}"
         )
-    return plan_with(config, found, hub)
+    return plan_with_samples(config, found, hub)
 
 
 def merged(before: Mapping[str, ClusterFacts], found: Discovery) -> Discovery:
@@ -226,14 +246,15 @@ def offsets_by_time(
     return by_partition(found)
 
 
-def oldest_records(
+def ages_of_oldest_records(
     config: Config, routes: Iterable[Route], clients: AdminPool
 ) -> dict[tuple[str, str], int]:
-    """(alias, topic) -> timestamp of the oldest record in ms; for a warning only."""
+    """(alias, topic) -> how old its oldest record is, in ms; for a warning only."""
     found = _ask_sources(
         config, routes, clients, lambda admin, own, timeout: admin.oldest_record_ms(own, timeout)
     )
-    return {(alias, topic): at for alias, it in found.items() for topic, at in it.items()}
+    now = time.time_ns() // 1_000_000
+    return {(alias, topic): now - at for alias, it in found.items() for topic, at in it.items()}
 
 
 def partitions_by_cluster(routes: Iterable[Route]) -> dict[str, list[TopicPartition]]:

@@ -10,20 +10,18 @@ from aggregator.plan.topics.source_configs import UNLIMITED, policies
 def history_warnings(
     routes: Iterable[Route],
     hub_topics: Mapping[str, HubTopic],
-    oldest_record_ms: Mapping[tuple[str, str], int],
-    now_ms: int,
+    ages_ms: Mapping[tuple[str, str], int],
 ) -> tuple[str, ...]:
     """A warning per source topic whose oldest record is older than its hub topic's retention.
 
-    `oldest_record_ms` is (cluster, topic) -> timestamp; a topic that is not in it is not judged.
+    `ages_ms` is (cluster, topic) -> age of its oldest record; one that is not in it is not judged.
     """
     warnings = []
     for route in routes:
         hub = hub_topics[route.hub_topic]
-        oldest = oldest_record_ms.get((route.cluster, route.topic))
-        if oldest is None or "delete" not in policies(hub.cleanup_policy):
+        age = ages_ms.get((route.cluster, route.topic))
+        if age is None or "delete" not in policies(hub.cleanup_policy):
             continue
-        age = now_ms - oldest
         if hub.retention_ms == UNLIMITED or age <= hub.retention_ms:
             continue
         warnings.append(
