@@ -76,8 +76,8 @@ def test_a_record_that_the_hub_refuses(world: Watched) -> None:
 
 
 def test_a_topic_that_is_another_one_waits_for_a_decision(world: Watched) -> None:
-    delete_topic(world.eu.bootstrap_servers, world.topic("anew"))
-    create_topic(world.eu.bootstrap_servers, world.topic("anew"))
+    delete_topic(world.eu.bootstrap_servers, world.topic("again"))
+    create_topic(world.eu.bootstrap_servers, world.topic("again"))
     alert = world.fires("AggregatorGap")
     assert alert["annotations"]["summary"].startswith("1 gaps wait")
     world.fires("AggregatorPartitionHeld", source="eu", state="QUARANTINED")

@@ -464,16 +464,16 @@ def test_a_dead_controller_that_is_still_named_is_not_waited_for_again_and_again
 ) -> None:
     """Without a quorum brokers name one at random; librdkafka would connect as fast as it can."""
     cluster = cluster_factory("quartered", 3)
-    topics.create_topic(cluster.bootstrap_servers, "told")
-    with open_admin(config("127.0.0.1:1", "told", eu=at(cluster)), "eu") as admin:
-        assert admin.describe_topics(["told"], 30).topics["told"].partitions == 1
+    topics.create_topic(cluster.bootstrap_servers, "known")
+    with open_admin(config("127.0.0.1:1", "known", eu=at(cluster)), "eu") as admin:
+        assert admin.describe_topics(["known"], 30).topics["known"].partitions == 1
         for broker in cluster.brokers[1:]:
             broker.kill()
         reasons: list[str] = []
 
         def failed() -> bool:
             try:
-                admin.describe_topics(["told"], 1)
+                admin.describe_topics(["known"], 1)
             except ClusterCallError as error:
                 reasons.append(str(error))
             return any("the controller does not answer" in it for it in reasons)
@@ -484,7 +484,7 @@ def test_a_dead_controller_that_is_still_named_is_not_waited_for_again_and_again
 
         def described() -> bool:
             with suppress(ClusterCallError):
-                return admin.describe_topics(["told"], 5).topics["told"].partitions == 1
+                return admin.describe_topics(["known"], 5).topics["known"].partitions == 1
             return False
 
         wait_for(described, "it answers again", 60)

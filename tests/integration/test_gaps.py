@@ -94,7 +94,7 @@ def test_gaps_that_are_found_at_a_start_are_decided_by_each_sources_policy(
 ) -> None:
     """Three sources with a policy each, and all kinds of gaps; a fourth is well."""
     servers, to = source_a.bootstrap_servers, hub.bootstrap_servers
-    policies = {"halt": "stop", "pass": "skip", "anew": "restart"}
+    policies = {"halt": "stop", "pass": "skip", "again": "restart"}
     kinds = ("trimmed", "smaller", "larger", "gone", "cut")
     topic: Callable[[str, str], str] = lambda alias, kind: f"{kind}.{alias}.{unique}"  # noqa: E731
     for alias in policies:
@@ -147,8 +147,8 @@ def test_gaps_that_are_found_at_a_start_are_decided_by_each_sources_policy(
     first = [
         *(expected("halt", kind, "stop") for kind in kinds),
         *(expected("pass", kind, "skip", ats[kind]) for kind in kinds),
-        *(expected("anew", kind, "restart", ats[kind]) for kind in ("smaller", "larger", "gone")),
-        *(expected("anew", kind, "stop") for kind in ("trimmed", "cut")),
+        *(expected("again", kind, "restart", ats[kind]) for kind in ("smaller", "larger", "gone")),
+        *(expected("again", kind, "stop") for kind in ("trimmed", "cut")),
     ]
     # Killed when the gaps are recorded and no position is committed yet.
     with application(
@@ -161,11 +161,11 @@ def test_gaps_that_are_found_at_a_start_are_decided_by_each_sources_policy(
     assert result.exit_code == EXIT_DATA
     assert rows(config) == sorted(first, key=str)
     halted = {("halt", topic("halt", kind), 0) for kind in kinds}
-    halted |= {("anew", topic("anew", kind), 0) for kind in ("trimmed", "cut")}
+    halted |= {("again", topic("again", kind), 0) for kind in ("trimmed", "cut")}
     assert states(result.status) == dict.fromkeys(halted, PartitionState.QUARANTINED)
     assert len(result.problems) == len(halted)
     gaps = {it.alias: (it.gaps, it.lost) for it in result.status.sources}
-    assert gaps == {"halt": (5, 10), "pass": (5, 10), "anew": (5, 10), "us": (0, 0)}
+    assert gaps == {"halt": (5, 10), "pass": (5, 10), "again": (5, 10), "us": (0, 0)}
     assert (result.status.gaps.total, result.status.gaps.open) == (15, 7)
 
     # The cut logs grow over the old position; a person lets all but one continue.
@@ -176,14 +176,14 @@ def test_gaps_that_are_found_at_a_start_are_decided_by_each_sources_policy(
     ids = {gap["topic"]: gap["id"] for gap in listed["gaps"]}
     left = ids.pop(topic("halt", "larger"))
     assert len(cli(config, tmp_path, "accept", *ids.values())["accepted"]) == 4
-    assert len(cli(config, tmp_path, "accept", "--source", "anew")["accepted"]) == 2
+    assert len(cli(config, tmp_path, "accept", "--source", "again")["accepted"]) == 2
     result = catch_up(config)
     assert result.exit_code == EXIT_DATA
     assert states(result.status) == {
         ("halt", topic("halt", "larger"), 0): PartitionState.QUARANTINED
     }
     accepted = [("halt", kind) for kind in kinds if kind != "larger"]
-    accepted += [("anew", "trimmed"), ("anew", "cut")]
+    accepted += [("again", "trimmed"), ("again", "cut")]
     second = [expected(alias, kind, "accept", ats[kind]) for alias, kind in accepted]
     asked = [it._replace(resolved=False, resumes_at=None) for it in second]
     assert rows(config) == sorted([*first, *asked, *second], key=str)
@@ -224,7 +224,7 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_no_ot
     """The hub is frozen, so that readers are behind when their logs are changed under them."""
     servers, hub = source_a.bootstrap_servers, cluster_factory("slow-hub")
     to = hub.bootstrap_servers
-    topics = {alias: f"{alias}.{unique}" for alias in ("trim", "anew", "halt")}
+    topics = {alias: f"{alias}.{unique}" for alias in ("trim", "again", "halt")}
     for topic in topics.values():
         create_topic(servers, topic)
         produce(servers, topic, numbers(0, 100))
@@ -234,7 +234,7 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_no_ot
         tmp_path / "state",
         {
             "trim": source(source_a, topics["trim"], on_gap="skip", consumer=SMALL),
-            "anew": source(source_a, topics["anew"], on_gap="restart", consumer=SMALL),
+            "again": source(source_a, topics["again"], on_gap="restart", consumer=SMALL),
             "halt": source(source_a, topics["halt"]),
             "us": source(source_b, unique),
         },
@@ -259,7 +259,7 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_no_ot
         )
         hub.brokers[0].pause()
         try:
-            for alias in ("trim", "anew"):
+            for alias in ("trim", "again"):
                 produce(servers, topics[alias], numbers(100, 6_000, size=500))
             running.wait_for(
                 lambda: [part.log_end for part in running.status.partitions].count(6_000) == 2,
@@ -268,7 +268,7 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_no_ot
             old = {alias: read_topic(servers, topic) for alias, topic in topics.items()}
             delete_records(servers, topics["trim"], {0: 5_000})
             # Grown beyond the old position before the reader looks again: it would read on.
-            recreate(servers, topics["anew"], numbers(0, 7_000, NEW))
+            recreate(servers, topics["again"], numbers(0, 7_000, NEW))
             running.wait_for(
                 lambda: any(
                     event.kind == "partition_suspect" and "created again" in event.message
@@ -283,7 +283,7 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_no_ot
         produce(source_b.bootstrap_servers, unique, numbers(0, 500))
         wait_until_topic_has(to, unique, 500)
         running.wait_for(lambda: len(gap_events(running)) >= 2, "both gaps are reported")
-        wait_until_topic_has(to, topics["anew"], 7_100)
+        wait_until_topic_has(to, topics["again"], 7_100)
 
         # A topic is deleted, comes back as another one, and a person lets it continue.
         delete_topic(servers, topics["halt"])
@@ -300,16 +300,16 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_no_ot
         cli(config, tmp_path, "accept", "--source", "halt")
         wait_until_topic_has(to, topics["halt"], 130)
         running.wait_for(lambda: states(running.status) == {}, "all run again")
-        for alias in ("halt", "trim", "anew"):
+        for alias in ("halt", "trim", "again"):
             produce(servers, topics[alias], numbers(9_000, 9_010, NEW))
-        for alias, count in (("halt", 140), ("anew", 7_110)):
+        for alias, count in (("halt", 140), ("again", 7_110)):
             wait_until_topic_has(to, topics[alias], count)
     assert "us" not in str([e.message for e in running.events if e.kind == "lane_failed"])
     assert catch_up(config).exit_code == 0
 
     found = {alias: read_topic(to, topic) for alias, topic in topics.items()}
     reached = {}
-    for alias in ("trim", "anew"):
+    for alias in ("trim", "again"):
         arrived = tagged(found[alias], OLD)
         # How far its reader got while the hub stood still; no further than before, if the
         # hub was frozen at the moment in which a batch ended.
@@ -336,12 +336,12 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_no_ot
                 5_000,
             ),
             GapRow(
-                topics["anew"],
+                topics["again"],
                 0,
                 "TOPIC_RECREATED",
-                reached["anew"],
+                reached["again"],
                 6_000,
-                6_000 - reached["anew"],
+                6_000 - reached["again"],
                 "restart",
                 True,
                 0,

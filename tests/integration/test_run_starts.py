@@ -85,7 +85,7 @@ def test_a_partition_whose_records_are_gone_is_held_and_named_and_the_others_con
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
     servers, to = source_a.bootstrap_servers, hub.bootstrap_servers
-    fine, trimmed, recreated = (f"{name}.{unique}" for name in ("fine", "trimmed", "anew"))
+    fine, trimmed, recreated = (f"{name}.{unique}" for name in ("fine", "trimmed", "again"))
     for topic in (fine, trimmed, recreated):
         create_topic(servers, topic, partitions=2)
         for partition in (0, 1):

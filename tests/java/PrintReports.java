@@ -33,7 +33,7 @@ final class PrintReports {
                 if (RANDOM.nextInt(4) > 0) {
                     since = heard.get("seq").asLong();
                     ObjectNode both = heard.objectNode();
-                    both.set("told", heard);
+                    both.set("reported", heard);
                     ArrayNode all = both.putArray("all");
                     ARRIVED.values().forEach(all::add);
                     System.out.println(both);

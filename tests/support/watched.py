@@ -143,18 +143,18 @@ def watched(
 ) -> Iterator[Watched]:
     """Both of them, as soon as records flow and are scraped; gone with the block.
 
-    The clusters are `eu`, `us`, `down` and the hub. Topics of `eu`: orders, anew, and keys, which
+    The clusters are `eu`, `us`, `down` and the hub. Topics of `eu`: orders, again, and keys, which
     the hub compacts. Of `us`: slow, and broken, whose transform fails at its first record.
     """
     eu, us, down, hub = clusters
     config = _config(clusters, name, folder)
-    for cluster, kinds in ((eu, ("orders", "anew", "keys")), (us, ("slow", "broken"))):
+    for cluster, kinds in ((eu, ("orders", "again", "keys")), (us, ("slow", "broken"))):
         for kind in kinds:
             create_topic(cluster.bootstrap_servers, f"{kind}.{name}")
     create_topic(down.bootstrap_servers, f"down.{name}")
     create_topic(hub.bootstrap_servers, f"keys.{name}", config={"cleanup.policy": "compact"})
     produce(eu.bootstrap_servers, f"orders.{name}", records(200))
-    produce(eu.bootstrap_servers, f"anew.{name}", records(10))
+    produce(eu.bootstrap_servers, f"again.{name}", records(10))
     _write_backlog(us.bootstrap_servers, f"slow.{name}")
     (folder / "failing_transform.py").write_text(TRANSFORM)
     with (
@@ -186,7 +186,7 @@ def _config(clusters: tuple[EmbeddedCluster, ...], name: str, folder: Path) -> C
         hub,
         folder / "state",
         {
-            "eu": source(eu, f"(orders|anew|keys)[.]{name}"),
+            "eu": source(eu, f"(orders|again|keys)[.]{name}"),
             "us": source(
                 us,
                 f"slow[.]{name}",

@@ -244,12 +244,12 @@ def test_what_the_connector_reports_gives_the_whole_reports_of_its_tasks(tmp_pat
     sizes = []
     for line in lines:
         printed = json.loads(line)
-        found = parse_reports(json.dumps(printed["told"]), {("eu", 3): known})
-        assert found.seq == printed["told"]["seq"]
+        found = parse_reports(json.dumps(printed["reported"]), {("eu", 3): known})
+        assert found.seq == printed["reported"]["seq"]
         known |= {task.task: task for task in found.tasks}
         whole = parse_reports(message(*printed["all"])).tasks
         assert known == {task.task: task for task in whole}
-        sizes += [len(task) for task in printed["told"]["tasks"]]
+        sizes += [len(task) for task in printed["reported"]["tasks"]]
     assert len(lines) > 300
     assert sum(size < 20 for size in sizes) > 100
 

@@ -1,11 +1,15 @@
 """Texts are plain English: words that hide what is meant do not come back.
 
-Neither a page nor the code has any of them.
+Neither a page nor the code has any of them, nor have the names, comments and docstrings of tests.
 """
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -66,3 +70,36 @@ def test_a_page_has_none_of_these_words(page: Path) -> None:
 def test_the_code_has_none_of_these_words() -> None:
     found = {path: hits(path.read_text("utf-8")) for path in CODE}
     assert {str(path.relative_to(ROOT)): it for path, it in found.items() if it} == {}
+
+
+def test_names_comments_and_docstrings_of_tests_have_none_of_these_words() -> None:
+    """What is a text for the product, or of it, may have any word."""
+    codes = {it: it.read_text("utf-8") for it in (ROOT / "tests").rglob("*.py")}
+    # Most have none of them anywhere, and need not be taken apart.
+    suspects = {it: code for it, code in codes.items() if hits(code.replace("_", " "))}
+    del suspects[Path(__file__)]
+    found = {path: hits("\n".join(read_by_people(code))) for path, code in suspects.items()}
+    assert {str(path.relative_to(ROOT)): it for path, it in found.items() if it} == {}
+
+
+def test_of_a_test_only_what_people_read_is_examined() -> None:
+    code = '''
+def test_it_goes_on() -> None:
+    """Nobody knows."""
+    told = "whoever"  # It stands.
+    assert told == NOBODY
+'''
+    assert len(hits("\n".join(read_by_people(code)))) == 5
+
+
+def read_by_people(code: str) -> Iterator[str]:
+    """The names of a module, as words, its comments and its docstrings."""
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        if token.type == tokenize.NAME:
+            yield token.string.replace("_", " ")
+        elif token.type == tokenize.COMMENT:
+            yield token.string
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, documented) and (text := ast.get_docstring(node)):
+            yield text

@@ -255,7 +255,13 @@ def test_a_record_of_a_whole_batch_is_judged_by_what_its_batch_says() -> None:
 
 
 def held(life: int, age: float, **others: Any) -> Usage:
-    values: dict[str, Any] = {"memory": 600 * 2**20, "threads": 200, "descriptors": 400, "files": 9, "size": 10**6}
+    values: dict[str, Any] = {
+        "memory": 600 * 2**20,
+        "threads": 200,
+        "descriptors": 400,
+        "files": 9,
+        "size": 10**6,
+    }
     return Usage(at=age, life=life, age=age, **{**values, **others})
 
 
