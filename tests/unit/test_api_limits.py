@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aggregator.api.request_bodies import MOST_AT_ONCE
@@ -242,6 +242,7 @@ def test_whatever_a_config_refers_to_nothing_is_read_that_is_not_allowed(
 
     @settings(examples(60), derandomize=True, database=None)
     @given(st.dictionaries(NAMES, VALUES, min_size=1, max_size=2))
+    @example({"topics": "orders"})
     def check(named: dict[str, str]) -> None:
         nonlocal answers, taken
         more = {name: value.replace("@", str(place)) for name, value in named.items()}

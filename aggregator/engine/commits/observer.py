@@ -17,7 +17,7 @@ from aggregator.datapath.spark.lane import LaneQuery
 from aggregator.engine.commits.committer import Commits, EndsReader
 from aggregator.engine.commits.points import Bounded, LanePoints, LaneStart, bounded
 from aggregator.model.errors import CheckpointConflictError, CheckpointError, ClusterError
-from aggregator.model.events import EventSink
+from aggregator.model.events import Event, EventSink
 from aggregator.model.failpoint import failpoint
 from aggregator.model.loop import FOREVER, Loop
 from aggregator.model.values import Positions, SourcePartition
@@ -70,6 +70,7 @@ class Observer(Commits):
             stop_seconds=FOREVER,
         )
         self._is_close = True
+        self._is_hub_silent = False
         self._heard: list[TaskReport] = []
         self._followed = Positions()
         """All positions as the newest reports of lanes have changed them, if nothing else has."""
@@ -223,11 +224,24 @@ class Observer(Commits):
     def _snapshot_if_reported(self, into: Collection[str] | None = None) -> HubSnapshot:
         """The hub's ends of now, or the newest that are known while it does not answer."""
         try:
-            return self._snapshot(into)
+            found = self._snapshot(into)
         except ClusterError as error:
             # The older snapshot stays valid; a recovery would only have more to read.
-            self._note_error(f"hub end offsets: {error}")
+            self._note_hub(str(error))
             return self._tail.newest
+        self._note_hub("")
+        return found
+
+    def _note_hub(self, error: str) -> None:
+        """Emit once that the hub does not report its ends, and once that it does again."""
+        if bool(error) == self._is_hub_silent:
+            return
+        self._is_hub_silent = bool(error)
+        if error:
+            words = f"the hub does not report its end offsets, commits name older ones: {error}"
+            self._emit(Event("hub_ends_warning", words))
+        else:
+            self._emit(Event("hub_ends_known", "the hub reports its end offsets again"))
 
     def _see(self, lane: LanePoints) -> LaneReport | None:
         """The newest report of a lane, noted; None before each of its tasks has reported."""
