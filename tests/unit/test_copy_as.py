@@ -18,10 +18,12 @@ from aggregator.datapath.connector.hub_origins import parse_run
 from aggregator.datapath.spark.ranges import known_origins
 from aggregator.features.delta_sink.land_batch import HubReader
 from aggregator.features.groups.batch_scan import take_run
+from aggregator.kafka.discovery.key_samples import newest_of_longest
 from aggregator.model.errors import AggregatorError, ConfigError
 from aggregator.model.values import (
     ClusterFacts,
     Discovery,
+    OffsetRange,
     SourcePartition,
     TopicFacts,
     TopicPartition,
@@ -154,6 +156,16 @@ def test_what_a_sample_shows_holds_for_each_key_at_the_hub(
     moved = [((at + 1) % partitions, key) for at, key in placed]
     expected = len(set(keys)) if partitions > 1 else 0
     assert sample_of(moved, partitions).elsewhere == expected
+
+
+def test_a_sample_is_the_newest_records_of_the_two_longest_logs_of_each_topic() -> None:
+    ends = {("a", 0): (0, 10), ("a", 1): (990, 1_000), ("a", 2): (0, 500), ("b", 0): (7, 7)}
+    logs = {TopicPartition(*tp): OffsetRange(*log) for tp, log in ends.items()}
+    assert newest_of_longest(logs) == {
+        TopicPartition("a", 2): OffsetRange(460, 500),
+        TopicPartition("a", 0): OffsetRange(0, 10),
+        TopicPartition("b", 0): OffsetRange(7, 7),
+    }
 
 
 def test_the_more_partitions_there_are_the_fewer_keys_show_how_they_are_placed() -> None:

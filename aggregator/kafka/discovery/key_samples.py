@@ -10,8 +10,8 @@ from aggregator.kafka.reader import open_consumer, read_ranges
 from aggregator.model.values import OffsetRange, TopicPartition
 from aggregator.plan.topics.key_samples import KeySample, SampledTopic, sample_of
 
-PARTITIONS = 4
-"""Partitions of a topic that are sampled, spread over all."""
+PARTITIONS = 2
+"""Partitions of a topic that are sampled."""
 OFFSETS = 40
 """Newest offsets of each that are read."""
 SMALL = {"queued.max.messages.kbytes": 4096, "fetch.message.max.bytes": 65_536}
@@ -28,7 +28,7 @@ def read_key_samples(
     def sample(admin: ClusterAdmin) -> Mapping[SampledTopic, KeySample]:
         return _sample_of_source(config, admin, own[admin.alias], timeout)
 
-    most = max(map(len, own.values()), default=0) * PARTITIONS
+    most = max((sum(it.partitions for it in topics) for topics in own.values()), default=0)
     seconds = 2 * seconds_for(timeout, partitions=most)
     found = each_cluster(config, own, sample, clients=clients, seconds=seconds).ok
     return {topic: it for samples in found.values() for topic, it in samples.items()}
@@ -37,16 +37,8 @@ def read_key_samples(
 def _sample_of_source(
     config: Config, admin: ClusterAdmin, topics: Collection[SampledTopic], timeout: float
 ) -> dict[SampledTopic, KeySample]:
-    partitions = [
-        TopicPartition(it.topic, number)
-        for it in topics
-        for number in range(0, it.partitions, -(-it.partitions // PARTITIONS))
-    ]
-    logs = admin.offsets(partitions, timeout).ranges
-    newest = {
-        tp: OffsetRange(max(log.earliest, log.latest - OFFSETS), log.latest)
-        for tp, log in logs.items()
-    }
+    all_of = [TopicPartition(it.topic, number) for it in topics for number in range(it.partitions)]
+    newest = newest_of_longest(admin.offsets(all_of, timeout).ranges)
     settings = reader_settings(config.sources[admin.alias], "aggregator-sample")
     consumer = open_consumer(admin.alias, {**settings, **SMALL})
     found: dict[str, list[tuple[int, bytes | None]]] = {it.topic: [] for it in topics}
@@ -56,3 +48,17 @@ def _sample_of_source(
     finally:
         consumer.close()
     return {it: sample_of(found[it.topic], it.partitions) for it in topics}
+
+
+def newest_of_longest(
+    logs: Mapping[TopicPartition, OffsetRange],
+) -> dict[TopicPartition, OffsetRange]:
+    """The ranges of a sample: the newest offsets of the longest logs of each topic. Pure."""
+    longest: dict[str, list[TopicPartition]] = {}
+    for tp in sorted(logs, key=lambda it: logs[it].earliest - logs[it].latest):
+        longest.setdefault(tp.topic, []).append(tp)
+    return {
+        tp: OffsetRange(max(logs[tp].earliest, logs[tp].latest - OFFSETS), logs[tp].latest)
+        for of_topic in longest.values()
+        for tp in of_topic[:PARTITIONS]
+    }
