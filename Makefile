@@ -54,7 +54,7 @@ COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup connector demo demo-live bench faults soak test test-fast test-unit test-spark
-.PHONY: test-integration test-long test-image
+.PHONY: test-integration test-long test-objects test-image
 .PHONY: check lint style format docs screenshots notebooks lock clean
 
 help: ## List these targets
@@ -104,6 +104,10 @@ test-integration: connector ## Tests against real clusters that are started for 
 
 test-long: connector ## Repeat many times what `make test` does a few times, such as kills
 	AGGREGATOR_MANY_TURNS=1 $(BIN)/pytest -m again $(PYTEST_ARGS) tests/spark tests/integration
+
+test-objects: connector ## Tests against real clusters, with records copied as objects
+	TESTS_STREAM_PATH=objects $(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile \
+		--no-loadscope-reorder $(PYTEST_ARGS) tests/integration
 
 test-image: connector ## Build the image of docker/Dockerfile, by buildah, and run it (root; minutes)
 	$(BIN)/pytest $(PYTEST_ARGS) tests/image

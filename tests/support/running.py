@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +28,8 @@ from support.java_options import QUICK_START
 from support.reading import SECONDS, wait_for
 
 T = TypeVar("T")
+PATH_VARIABLE = "TESTS_STREAM_PATH"
+"""An environment variable: all runs have this `stream.path`, where a test asks for none."""
 LOG = logging.getLogger(__name__)
 
 
@@ -44,13 +48,17 @@ def make_config(
     its own for each state: in one that others share it would be looked for.
     """
     spark = parts.pop("spark", {})
+    topics, path = parts.pop("topics", {}), os.environ.get(PATH_VARIABLE, "bytes")
+    if "batches" in json.dumps(topics):
+        # They are copied as bytes alone.
+        path = "bytes"
     digest = hashlib.sha256(str(state).encode()).hexdigest()[:12]
     aside = {} if "name" in parts else {"quarantine": f"aside-{digest}"}
     tree: dict[str, Any] = {
         "hub": {"bootstrap_servers": cluster.bootstrap_servers, **parts.pop("hub", {})},
         "sources": sources,
-        "topics": {"refresh_interval": "2s", **aside, **parts.pop("topics", {})},
-        "stream": {"checkpoint_interval": "2s", **parts.pop("stream", {})},
+        "topics": {"refresh_interval": "2s", **aside, **topics},
+        "stream": {"checkpoint_interval": "2s", "path": path, **parts.pop("stream", {})},
         "checkpoint": {"path": str(state)},
         "spark": {**spark, "conf": {DRIVER: QUICK_START, **spark.get("conf", {})}},
         **parts,
