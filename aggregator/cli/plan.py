@@ -143,8 +143,6 @@ def report_of_plan(plan: Plan, first: Preview | None = None, unknown: str = "") 
         parts.append("No routes: no topic is taken now.")
     if names := [f"{it.cluster}/{it.topic}" for it in plan.routes if it.batch_bytes]:
         parts.append(f"Batches as they are: {_some(names)}")
-    if names := [f"{it.cluster}/{it.topic}" for it in plan.placed_alike]:
-        parts.append(f"Their keys are where Kafka's partitioner puts them: {_some(names)}")
     parts.append(table("At the hub", {"action": str}, at_hub))
     if not at_hub:
         parts.append("Nothing to do at the hub.")

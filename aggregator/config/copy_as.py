@@ -7,8 +7,8 @@ from aggregator.config.values import map_at
 from aggregator.model.errors import Problem
 
 BATCHES = "batches"
-PLACED = ("source_partition", "cluster", "key")
-"""By these all records of a batch may go to one hub partition; by `key` where the plan finds so."""
+PLACED = ("source_partition", "cluster")
+"""By these all records of a batch go to one hub partition."""
 
 
 def copy_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
@@ -26,9 +26,9 @@ def copy_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _problems_of_rule(path: str, rule: Mapping[str, Any]) -> Iterator[Problem]:
-    if rule.get("partition_by", "key") not in PLACED:
+    if rule.get("partition_by") not in PLACED:
         hint = "set it to source_partition, or copy_as: records"
-        yield Problem(path, "batches needs partition_by: source_partition, key or cluster", hint)
+        yield Problem(path, "batches needs partition_by: source_partition (or cluster)", hint)
     if rule.get("transform"):
         yield Problem(path, "batches cannot be transformed", "remove transform")
     if rule.get("schemas") not in (None, "pass"):

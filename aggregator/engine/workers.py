@@ -119,9 +119,7 @@ def threads_of(
         services.end()
 
     with ExitStack() as stack:
-        poller = DiscoveryPoller(
-            in_force, snapshot.plan.sources, snapshot.plan.routes, snapshot.plan.key_samples
-        )
+        poller = DiscoveryPoller(in_force, snapshot.plan.sources, snapshot.plan.routes)
         changes = HubChanges(emit, poller.wake)
         sources, translator = SourcesWatch(), Translator(in_force, emit)
         for each in (translator, sources, changes, poller):

@@ -31,7 +31,6 @@ from aggregator.plan.topics.hub_topics import (
     LeftOutTopic,
     plan_hub_topics,
 )
-from aggregator.plan.topics.key_samples import KeySample, SampledTopic
 from aggregator.plan.topics.quarantine_topics import aside_topics, plan_duplicates, plan_quarantine
 from aggregator.plan.topics.refused_records import plan_poison, room_in
 from aggregator.plan.topics.retention import history_warnings
@@ -66,10 +65,6 @@ class Plan:
     """Hub topics that are being created: what flows into them waits, and nothing else does."""
     history: tuple[str, ...] = ()
     """The warnings about the age of the sources' records, which a first plan knows."""
-    key_samples: Mapping[SampledTopic, KeySample] = field(default_factory=dict)
-    """How the keys of source topics are placed, as far as that was asked for."""
-    unsampled: tuple[SampledTopic, ...] = ()
-    """Source topics that copy records one by one only because their keys were not sampled yet."""
     created: Mapping[str, str] = field(default_factory=dict)
     """Hub topics that were created for this plan -> their ids."""
     hub_ids: Mapping[str, str] = field(init=False, repr=False, compare=False)
@@ -92,14 +87,6 @@ class Plan:
             for route in self.routes
             if route.hub_topic in self.creating
             for sp in route.source_partitions()
-        )
-
-    @property
-    def placed_alike(self) -> tuple[Route, ...]:
-        """Routes whose batches go as they are because a sample of keys allows it."""
-        sampled = {(it.cluster, it.topic) for it in self.key_samples}
-        return tuple(
-            it for it in self.routes if it.batch_bytes and (it.cluster, it.topic) in sampled
         )
 
     def raise_if_refused(self) -> None:
@@ -153,13 +140,12 @@ def make_plan(
     cores: int | None = None,
     flowing: Collection[Flowing] = (),
     refusals: Refusals = NOTHING_REFUSED,
-    key_samples: Mapping[SampledTopic, KeySample] | None = None,
 ) -> Plan:
     """Decide everything from the config and the clusters as discovered; changes nothing.
 
     `flowing` is what is copied already, and `refusals` what the hub does not take. `ages_ms` of the
-    oldest records by (alias, topic) are judged against retention. `key_samples` decide whether
-    batches go as they are with `partition_by: key`. Refusals are in the result, not raised.
+    oldest records by (alias, topic) are judged against retention. Refusals are in the result, not
+    raised.
     """
     matching, hub_plan = _match(config, discovery, hub, flowing, refusals)
     ours = _plan_ours(config, matching, hub, refusals)
@@ -167,8 +153,7 @@ def make_plan(
     routes = plan_routes(config, matching, hub_plan.topics)
     after = facts_after(hub, actions)
     routes = _with_limits(config, routes, matching, after, ours)
-    batches = with_whole_batches(config, routes, after, discovery.ok, key_samples or {})
-    routes = batches.routes
+    routes, recordwise = with_whole_batches(config, routes, after)
     tasks = _plan_tasks(config, routes, cores)
     history = history_warnings(routes, hub_plan.topics, ages_ms or {})
     refused = (*matching.refusals, *hub_plan.refusals, *ours.refusals, tasks.slots.refusal)
@@ -177,7 +162,7 @@ def make_plan(
         *hub_plan.warnings,
         *words_of((*hub_plan.without, *ours.without)),
         *ours.warnings,
-        *batches.warnings,
+        *recordwise,
         short_expiry(hub.producer_expiry_ms),
         *history,
         tasks.slots.warning,
@@ -201,8 +186,6 @@ def make_plan(
         own_tasks=tasks.own,
         beside=ours.beside,
         history=history,
-        key_samples=key_samples or {},
-        unsampled=batches.unsampled,
     )
 
 
@@ -236,15 +219,7 @@ def replanned(
 ) -> Plan:
     """The plan for the same clusters, without what the hub has refused since."""
     found = Discovery(plan.sources, plan.failed)
-    new = make_plan(
-        config,
-        found,
-        plan.hub,
-        cores=cores,
-        flowing=flowing,
-        refusals=refusals,
-        key_samples=plan.key_samples,
-    )
+    new = make_plan(config, found, plan.hub, cores=cores, flowing=flowing, refusals=refusals)
     return replace(new, history=plan.history, warnings=(*new.warnings, *plan.history))
 
 

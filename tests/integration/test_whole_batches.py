@@ -23,7 +23,6 @@ from aggregator.extras.embedded.topics import NewRecord, create_topic, end_offse
 from aggregator.features.peek.read_topic import follow, look_at
 from aggregator.features.peek.topic_report import LogSpan
 from aggregator.model.errors import EXIT_DONE
-from aggregator.plan.lanes.murmur2 import partition_for_key
 from support.application import KILLED, application
 from support.clusters import ClusterFactory
 from support.groups import commit_at, committed_at
@@ -104,37 +103,6 @@ def test_batches_of_each_codec_are_at_the_hub_as_they_were(
     commit_at(source_a.bootstrap_servers, unique, f"{unique}.lz4", places)
     called(["groups", "apply", unique, "-c", str(tmp_path / "config.yaml")])
     assert committed_at(hub.bootstrap_servers, unique, f"{unique}.lz4") == places
-
-
-@pytest.mark.timeout(900)
-def test_by_key_batches_go_as_they_are_where_the_source_has_placed_keys_as_kafka_does(
-    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
-) -> None:
-    partitioners = {"kafka": "murmur2_random", "other": "consistent_random"}
-    for name, partitioner in partitioners.items():
-        topic = f"{unique}.{name}"
-        create_topic(source_a.bootstrap_servers, topic, partitions=4)
-        keyed = [it._replace(partition=-1) for it in written(name, 12_000) if it.key]
-        client = {**LARGE, "partitioner": partitioner}
-        produce(source_a.bootstrap_servers, topic, keyed, client=client)
-    config = config_of(
-        hub,
-        tmp_path / "state",
-        {"eu": (source_a, f"{unique}.*")},
-        topics={"partition_by": "key", "partitions": 2},
-    )
-    result = catch_up(config)
-    assert (result.exit_code, result.problems) == (0, ())
-    parts = {}
-    for name in partitioners:
-        found = read_topic(hub.bootstrap_servers, f"{unique}.{name}")
-        assert all(partition_for_key(it.key or b"", 2) == it.partition for it in found), name
-        at_source = read_topic(source_a.bootstrap_servers, f"{unique}.{name}")
-        contents = [sorted((it.key, it.value or b"") for it in of) for of in (found, at_source)]
-        assert contents[0] == contents[1], name
-        parts[name] = whole_part(found)
-    assert parts["kafka"] > 0.5 and parts["other"] == 0, parts
-    verified(config, tmp_path)
 
 
 @pytest.mark.timeout(900)

@@ -35,7 +35,6 @@ def config_of(
     hub: EmbeddedCluster,
     state: Path,
     sources: dict[str, tuple[EmbeddedCluster, str]],
-    topics: dict[str, Any] | None = None,
     **of_source: Any,
 ) -> Config:
     return make_config(
@@ -45,12 +44,7 @@ def config_of(
             alias: source(cluster, include, **of_source)
             for alias, (cluster, include) in sources.items()
         },
-        topics={
-            "copy_as": "batches",
-            "partition_by": "source_partition",
-            "origin": "header",
-            **(topics or {}),
-        },
+        topics={"copy_as": "batches", "partition_by": "source_partition", "origin": "header"},
         stream={"checkpoint_interval": "30s"},
         api={"listen": "off"},
     )

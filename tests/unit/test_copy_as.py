@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from aggregator.cli.plan import report_of_plan
@@ -18,24 +16,17 @@ from aggregator.datapath.connector.hub_origins import parse_run
 from aggregator.datapath.spark.ranges import known_origins
 from aggregator.features.delta_sink.land_batch import HubReader
 from aggregator.features.groups.batch_scan import take_run
-from aggregator.kafka.discovery.key_samples import newest_of_longest
 from aggregator.model.errors import AggregatorError, ConfigError
 from aggregator.model.values import (
     ClusterFacts,
     Discovery,
-    OffsetRange,
     SourcePartition,
     TopicFacts,
     TopicPartition,
 )
 from aggregator.plan import Plan, make_plan
-from aggregator.plan.lanes.murmur2 import partition_for_key
-from aggregator.plan.plan import replanned
-from aggregator.plan.refusals import NOTHING_REFUSED
-from aggregator.plan.topics.key_samples import KeySample, SampledTopic, sample_of
 
 MOST = 5_000_000
-BY_KEY = {"copy_as": "batches", "partition_by": "key"}
 WANTED = {"copy_as": "batches", "partition_by": "source_partition"}
 
 
@@ -57,19 +48,13 @@ def refusal(topics: dict[str, Any], **rest: Any) -> str:
     return str(refused.value)
 
 
-def plan(
-    topics: dict[str, Any],
-    sample: KeySample | None = None,
-    partitions: tuple[int, int] = (3, 3),
-    **facts: Any,
-) -> Plan:
-    at_source = TopicFacts("orders", "s", partitions[0], 1)
-    at_hub = TopicFacts("orders", "h", partitions[1], 1, max_message_bytes=MOST, **facts)
+def plan(topics: dict[str, Any], **facts: Any) -> Plan:
+    at_source = TopicFacts("orders", "s", 3, 1)
+    at_hub = TopicFacts("orders", "h", 3, 1, max_message_bytes=MOST, **facts)
     return make_plan(
-        config_of({"sync_configs": False, "partitions": partitions[1], **topics}),
+        config_of({"sync_configs": False, **topics}),
         Discovery({"eu": ClusterFacts("eu", "EU", 1, {"orders": at_source})}),
         ClusterFacts("hub", "HUB", 1, {"orders": at_hub}),
-        key_samples={SampledTopic("eu", "orders", "s", partitions[0]): sample} if sample else {},
     )
 
 
@@ -108,84 +93,18 @@ def test_a_hub_topic_that_needs_records_gets_records_and_the_plan_says_why(
     assert warning.startswith("hub topic orders: copy_as: batches has no effect") and why in warning
 
 
-def test_by_key_batches_go_where_kafkas_partitioner_has_put_the_keys_of_a_sample() -> None:
-    for partitions in ((12, 12), (12, 4), (1, 1)):
-        found = plan(BY_KEY, KeySample(50, 30, 0), partitions)
-        (route,) = found.routes
-        assert (route.batch_bytes, route.partition_by) == (MOST, "source_partition")
-        assert (found.warnings, found.unsampled) == ((), ())
-        parts = report_of_plan(found).parts
-        assert "Their keys are where Kafka's partitioner puts them: eu/orders" in parts
-    again = replanned(found, config_of(BY_KEY), NOTHING_REFUSED, cores=1, flowing=())
-    assert again.routes[0].batch_bytes == MOST
-
-
-@pytest.mark.parametrize(
-    ("sample", "partitions", "why"),
-    [
-        (KeySample(50, 30, 0), (12, 8), "8, must divide that of eu/orders, 12"),
-        (KeySample(50, 30, 0), (4, 8), "8, must divide that of eu/orders, 4"),
-        (KeySample(50, 30, 1), (12, 4), "1 of 30 sampled keys are not in the partition"),
-        (KeySample(50, 3, 0), (12, 4), "50 sampled records have 3 different keys"),
-        (KeySample(50, 0, 0), (12, 4), "source_partition keeps the records of each"),
-        (None, (12, 4), "the keys of eu/orders could not be sampled"),
-    ],
-)
-def test_by_key_records_go_one_by_one_where_a_batch_might_take_a_key_elsewhere(
-    sample: KeySample | None, partitions: tuple[int, int], why: str
-) -> None:
-    found = plan(BY_KEY, sample, partitions)
-    (route,) = found.routes
-    assert (route.batch_bytes, route.partition_by) == (0, "key")
-    (warning,) = (it for it in found.warnings if "copy_as" in it)
-    assert why in warning
-    wanted = [SampledTopic("eu", "orders", "s", 12)] if sample is None else []
-    assert list(found.unsampled) == wanted
-
-
-@given(st.integers(1, 8), st.integers(1, 6), st.lists(st.binary(max_size=9), max_size=60))
-def test_what_a_sample_shows_holds_for_each_key_at_the_hub(
-    factor: int, hub: int, keys: list[bytes]
-) -> None:
-    partitions = factor * hub
-    placed = [(partition_for_key(key, partitions), key) for key in keys]
-    sample = sample_of([*placed, (0, None)], partitions)
-    assert sample == KeySample(len(keys) + 1, len(set(keys)), 0)
-    # Where the source has it decides where the hub's partitioner looks for it.
-    assert all(at % hub == partition_for_key(key, hub) for at, key in placed)
-    moved = [((at + 1) % partitions, key) for at, key in placed]
-    expected = len(set(keys)) if partitions > 1 else 0
-    assert sample_of(moved, partitions).elsewhere == expected
-
-
-def test_a_sample_is_the_newest_records_of_the_two_longest_logs_of_each_topic() -> None:
-    ends = {("a", 0): (0, 10), ("a", 1): (990, 1_000), ("a", 2): (0, 500), ("b", 0): (7, 7)}
-    logs = {TopicPartition(*tp): OffsetRange(*log) for tp, log in ends.items()}
-    assert newest_of_longest(logs) == {
-        TopicPartition("a", 2): OffsetRange(460, 500),
-        TopicPartition("a", 0): OffsetRange(0, 10),
-        TopicPartition("b", 0): OffsetRange(7, 7),
-    }
-
-
-def test_the_more_partitions_there_are_the_fewer_keys_show_how_they_are_placed() -> None:
-    least = {
-        partitions: next(keys for keys in range(99) if not KeySample(99, keys, 0).doubt(partitions))
-        for partitions in (1, 2, 6, 12, 100)
-    }
-    assert least == {1: 0, 2: 14, 6: 6, 12: 4, 100: 2}
-
-
 @pytest.mark.parametrize(
     ("topics", "rest", "why"),
     [
+        ({"copy_as": "batches"}, {}, "topics.copy_as: batches needs partition_by"),
         ({**WANTED, "partition_by": "round_robin"}, {}, "needs partition_by"),
         ({**WANTED, "transform": "a:b"}, {}, "cannot be transformed"),
         ({**WANTED, "dedup": {"by": "key", "window": "1h"}}, {}, "no event is looked for"),
         (WANTED, {"stream": {"path": "objects"}}, "needs stream.path: bytes"),
         (WANTED, {"hub": {"known_as": ["other"]}}, "would let records of hub.known_as loop"),
+        ({"overrides": {"a": {"copy_as": "batches"}}}, {}, "topics.overrides.a.copy_as"),
         (
-            {**WANTED, "overrides": {"a": {"partition_by": "round_robin"}}},
+            {**WANTED, "overrides": {"a": {"partition_by": "key"}}},
             {},
             "topics.overrides.a.copy_as: batches needs partition_by",
         ),

@@ -25,7 +25,7 @@ from aggregator.features.groups import position_groups
 from aggregator.features.groups.position_groups import GroupPublisher, Groups
 from aggregator.features.service import EngineProgress, Now
 from aggregator.kafka.admin.all_clusters import selector
-from aggregator.kafka.admin.pool import HUB, AdminPool
+from aggregator.kafka.admin.pool import HUB
 from aggregator.kafka.discovery import poller
 from aggregator.kafka.discovery.poller import Planner
 from aggregator.model.same_object import KEPT, once_for_each
@@ -350,7 +350,7 @@ def test_a_plan_is_made_once_for_all_snapshots_that_find_the_same(
     ) -> Plan:
         failures = {it: ClusterFailure(it, FailureKind.TIMEOUT, "late") for it in failed.split()}
         found = Discovery({"eu": facts("eu", topics)}, failures)
-        return planner.plan(AdminPool(of), found, facts("hub", hub), flowing, refusals)
+        return planner.plan(of, found, facts("hub", hub), flowing, refusals)
 
     first = plan()
     assert plan() is first

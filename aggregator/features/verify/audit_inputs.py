@@ -23,7 +23,7 @@ from aggregator.features.verify.hub_ranges import (
 )
 from aggregator.kafka.admin import HUB, by_partition, discover, each_cluster, hub_facts, open_admin
 from aggregator.kafka.discovery.hub_logs import complete_logs
-from aggregator.kafka.discovery.prepare import observe, partitions_by_cluster, plan_with_samples
+from aggregator.kafka.discovery.prepare import observe, partitions_by_cluster, plan_with
 from aggregator.model.values import OffsetRange, Route, SourcePartition, TopicPartition
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions.start import Observed
@@ -71,7 +71,7 @@ def look(config: Config, scope: Scope) -> AuditLook:
     gaps = GapTable(StateStore.of(place)).load()
     backfills = BackfillTable(StateStore.of(place)).load()
     found = discover(config)
-    plan = plan_with_samples(config, found, hub_facts(found))
+    plan = plan_with(config, found, hub_facts(found))
     failed = {alias: str(it) for alias, it in plan.failed.items() if scope.source in (None, alias)}
     entries = state.entries if state is not None else {}
     routes = [*plan.routes, *_remembered(config, plan, entries)]

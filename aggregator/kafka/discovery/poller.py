@@ -21,7 +21,6 @@ from aggregator.kafka.admin import (
     hub_facts,
 )
 from aggregator.kafka.admin.topic_facts import ConfigTurns
-from aggregator.kafka.discovery.key_samples import read_key_samples
 from aggregator.kafka.discovery.prepare import Prepared, merged, observe, offsets_by_time, plan_with
 from aggregator.model.errors import AggregatorError
 from aggregator.model.loop import Loop
@@ -39,7 +38,6 @@ from aggregator.plan.refusals import NOTHING_REFUSED, Refusals
 from aggregator.plan.reload import same_connection
 from aggregator.plan.snapshot import ClusterSnapshot, Doubts
 from aggregator.plan.topics.hub_topics import Flowing, flowing_of
-from aggregator.plan.topics.key_samples import KeySample, SampledTopic
 
 MOST = 50
 """Limit of damaged partitions of a source that one discovery reads again."""
@@ -93,54 +91,35 @@ def first_snapshot(config: Config, prepared: Prepared) -> ClusterSnapshot:
 
 
 class Planner:
-    """Makes plans: from what is the same as before, the same plan. Used by one thread.
+    """Makes plans: from what is the same as before, the same plan. Used by one thread."""
 
-    `samples` of keys are kept: a topic is sampled once.
-    """
-
-    def __init__(self, samples: Mapping[SampledTopic, KeySample] | None = None) -> None:
-        self._samples = dict(samples or {})
+    def __init__(self) -> None:
         self._last: tuple[Config, tuple[object, ...], Plan] | None = None
 
     def plan(
         self,
-        clients: AdminPool,
+        config: Config,
         found: Discovery,
         hub: ClusterFacts,
         flowing: Collection[Flowing],
         refusals: Refusals,
     ) -> Plan:
-        """The plan for these clusters, without reading history.
-
-        Reads a sample of topics whose keys decide how they are copied, where there is none.
-        """
-        config, made_of, last = clients.config, (found, hub, flowing, refusals), self._last
-        if last is not None and last[0] is config and last[1] == made_of and not last[2].unsampled:
-            return last[2]
-        plan = plan_with(config, found, hub, flowing, refusals, self._samples)
-        if plan.unsampled and (new := read_key_samples(config, plan.unsampled, clients)):
-            self._samples |= new
-            plan = plan_with(config, found, hub, flowing, refusals, self._samples)
-        if last is not None and last[0] is config and last[1] == made_of and last[2] == plan:
-            # Its keys could not be sampled again.
-            return last[2]
-        self._last = config, made_of, plan
-        return plan
+        """The plan for these clusters, without reading history."""
+        made_of, last = (found, hub, flowing, refusals), self._last
+        if last is None or last[0] is not config or last[1] != made_of:
+            last = config, made_of, plan_with(config, found, hub, flowing, refusals)
+            self._last = last
+        return last[2]
 
 
 class DiscoveryPoller:
     """The thread that runs discovery. `latest()` returns the newest snapshot once, or None.
 
-    `known`, `flowing` and `samples` are the sources, the routes and the samples of keys of the plan
-    that a run begins with.
+    `known` and `flowing` are the sources, and the routes, of the plan that a run begins with.
     """
 
     def __init__(
-        self,
-        in_force: InForce,
-        known: Mapping[str, ClusterFacts],
-        flowing: Collection[Route] = (),
-        samples: Mapping[SampledTopic, KeySample] | None = None,
+        self, in_force: InForce, known: Mapping[str, ClusterFacts], flowing: Collection[Route] = ()
     ) -> None:
         self._in_force = in_force
         self._config = in_force.config
@@ -148,7 +127,7 @@ class DiscoveryPoller:
         self._flowing = flowing_of(flowing)
         self._refusals = NOTHING_REFUSED
         self._turns: dict[str, ConfigTurns] = {}
-        self._planner = Planner(samples)
+        self._planner = Planner()
         self.doubts = Doubts()
         """What the next discovery must examine more closely."""
         self._results: queue.SimpleQueue[Found] = queue.SimpleQueue()
@@ -254,7 +233,7 @@ def _discover(
     with AdminPool(config) as clients:
         found = discover(config, clients=clients, turns=turns)
         whole, hub = merged(known, found), hub_facts(found)
-        plan = planner.plan(clients, whole, hub, flowing, refusals)
+        plan = planner.plan(config, whole, hub, flowing, refusals)
         return _snapshot_of(clients, Prepared(found, plan, asked_ms, began), doubts)
 
 

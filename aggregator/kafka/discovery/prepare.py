@@ -23,7 +23,6 @@ from aggregator.kafka.admin import (
     open_admin,
 )
 from aggregator.kafka.admin.parallel import seconds_for
-from aggregator.kafka.discovery.key_samples import read_key_samples
 from aggregator.model.errors import CheckpointError, ClusterError
 from aggregator.model.values import (
     ClusterFacts,
@@ -37,7 +36,6 @@ from aggregator.plan.plan import Plan, make_plan, replanned
 from aggregator.plan.positions.start import Observed
 from aggregator.plan.refusals import NOTHING_REFUSED, Refusals
 from aggregator.plan.topics.hub_topics import Flowing, flowing_of
-from aggregator.plan.topics.key_samples import KeySample, SampledTopic
 from aggregator.plan.topics.naming import naming_of
 from aggregator.store.checkpoint.checkpoint_table import stored_state
 from aggregator.store.checkpoint.identity import identity_of
@@ -121,7 +119,6 @@ def prepare(config: Config) -> Prepared:
             # Of topics that clash, those that were copied before continue.
             draft = plan_with(config, found, hub, flowing)
         ages = ages_of_oldest_records(config, draft.routes, clients)
-        samples = read_key_samples(config, draft.unsampled, clients)
     plan = make_plan(
         config,
         found,
@@ -129,7 +126,6 @@ def prepare(config: Config) -> Prepared:
         ages_ms=ages,
         cores=os.cpu_count(),
         flowing=flowing,
-        key_samples=samples,
     )
     return Prepared(found, plan, asked_ms, began)
 
@@ -166,26 +162,9 @@ def plan_with(
     hub: ClusterFacts,
     flowing: Collection[Flowing] = (),
     refusals: Refusals = NOTHING_REFUSED,
-    key_samples: Mapping[SampledTopic, KeySample] | None = None,
 ) -> Plan:
     """The plan for clusters as found, without reading history."""
-    return make_plan(
-        config,
-        found,
-        hub,
-        cores=os.cpu_count(),
-        flowing=flowing,
-        refusals=refusals,
-        key_samples=key_samples,
-    )
-
-
-def plan_with_samples(config: Config, found: Discovery, hub: ClusterFacts) -> Plan:
-    """The same after sampling the keys that decide whether batches go as they are."""
-    plan = plan_with(config, found, hub)
-    if not plan.unsampled:
-        return plan
-    return plan_with(config, found, hub, key_samples=read_key_samples(config, plan.unsampled))
+    return make_plan(config, found, hub, cores=os.cpu_count(), flowing=flowing, refusals=refusals)
 
 
 def plan_of_all(config: Config, aliases: Sequence[str], why: str) -> Plan:
@@ -200,7 +179,7 @@ def plan_of_all(config: Config, aliases: Sequence[str], why: str) -> Plan:
         raise ClusterError(
             f"{why}, and these give no answer (name one that does with --source):\n{failures}"
         )
-    return plan_with_samples(config, found, hub)
+    return plan_with(config, found, hub)
 
 
 def merged(before: Mapping[str, ClusterFacts], found: Discovery) -> Discovery:
