@@ -6,6 +6,7 @@
     |-- ClusterError               exit 3   one cluster cannot be reached or refuses us
     |   |-- ClusterCallError                one call to it failed (`discover`)
     |   |-- CredentialsError                what it wants to see of us cannot be had (`credentials`)
+    |   |-- HubLostError                    the hub has lost records, which is noted (`commits`)
     |   |-- LateError                       it did not answer in time (`discover`)
     |   `-- PortTakenError                  a broker of the demo found its port taken (`embedded`)
     |-- CheckpointError            exit 1   the checkpoint cannot be read or written

@@ -22,7 +22,7 @@ from faults.nemeses import NEMESES
 from faults.report import RAW, Report, machine, write
 from faults.scenarios import SCENARIOS
 from faults.schedule import WEIGHTS, kinds_of, needs
-from faults.soak import evaluate
+from faults.soak_verdict import evaluate
 from faults.world import WORKERS, Progress, Settings
 from support import object_store
 from support.object_store import NoStoreError

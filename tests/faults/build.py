@@ -31,6 +31,8 @@ from support.workers import spark_workers
 
 INCLUDED = rf"{TOPIC}|{'|'.join(AGING)}|{LATER}-\d+|{REFUSED}-\d+"
 WHOLE = {"copy_as": "batches", "partition_by": "source_partition"}
+MERGED = {"overrides": {AGING[1]: {"merge_compacted": True}}}
+"""All sources have a topic of this name, and the newest record of a key wins, whose ever it is."""
 REMOTE = {"spark.driver.host": HOST, "spark.executor.memory": "512m"}
 """How executors find the driver, and how large they are."""
 STORE_SECONDS = 0.05
@@ -135,9 +137,10 @@ def _config(made: World) -> Config:
         },
         hub={"producer": producer},
         topics={
-            "sync_configs": bool(settings.older),
+            "sync_configs": bool(settings.older) or settings.soak,
             "partitions": settings.hub_partitions,
             **(WHOLE if settings.batches else {}),
+            **(MERGED if settings.soak else {}),
         },
         stream={
             "checkpoint_interval": f"{settings.checkpoint_seconds:g}s",

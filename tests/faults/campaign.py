@@ -95,7 +95,11 @@ def run_round(
                 writer.stop()
         done.verdict = judge(made, progress)
         if evaluate is not None:
-            evaluate(made)
+            try:
+                evaluate(made)
+            except Exception as error:
+                # What was found by now is written all the same.
+                made.note(f"the evaluation ended early: {type(error).__name__}: {error}")
         for it in trends(done.usages):
             if it.grows:
                 made.note(f"{it.measure} of life {it.life} grow: {it.first:,.0f} to {it.last:,.0f}")

@@ -159,8 +159,8 @@ def store_refuses(world: World, _fault: Fault) -> Iterator[None]:
     """The object store refuses our key."""
     store = _store(world)
     store.kill()
-    store.start(refuses=True)
     try:
+        store.start(refuses=True)
         yield
     finally:
         store.kill()

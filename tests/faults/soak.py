@@ -7,11 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
-from deltalake import DeltaTable
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from aggregator.extras.embedded.topics import admin, create_topic, end_offsets
+from aggregator.extras.embedded.topics import create_topic
 from aggregator.extras.embedded.waiting import wait_until
 from faults.load import Writer
 from faults.schedule import Fault
@@ -137,45 +135,3 @@ def _in_force(world: World) -> float | None:
         if code == 200:
             return float(str(shown["topics"]["refresh_interval"]).removesuffix("s"))
     return None
-
-
-def evaluate(made: World) -> None:
-    """Whether the features did what they are for; what they did is noted."""
-    _judge_aging(made)
-    _judge_tee(made)
-    _judge_group(made)
-
-
-def _judge_aging(made: World) -> None:
-    """Records that age may go before they are copied; none may be copied twice."""
-    for topic in AGING:
-        clusters = made.sources.values()
-        written = sum(sum(end_offsets(it.admin_servers, topic).values()) for it in clusters)
-        copied = made.records_of(topic)
-        made.notes.append(f"{topic}: {copied:,} of {written:,} records were copied")
-        if not written / 2 < copied <= written:
-            made.note(f"{topic}: {copied:,} records in the hub, and {written:,} were written")
-
-
-def _judge_tee(made: World) -> None:
-    """The table has no hub record twice, and all but what came just before the end."""
-    table = DeltaTable(str(made.folder / "tee" / TOPIC)).to_pyarrow_dataset()
-    # By now the application has ended, and its tee with it.
-    places = table.to_table(columns=["partition", "offset"])
-    rows, different = places.num_rows, places.group_by(["partition", "offset"]).aggregate([])
-    held = made.records_of(TOPIC)
-    made.notes.append(f"the tee's table has {rows:,} of {held:,} records of the hub")
-    if different.num_rows != rows:
-        made.note(f"the tee's table has {rows - different.num_rows:,} records twice")
-    if rows < held * 0.9:
-        made.note(f"the tee's table has only {rows:,} of {held:,} records")
-
-
-def _judge_group(made: World) -> None:
-    """The group of the sources has positions at the hub."""
-    kafka: AdminClient = admin(made.hub.admin_servers)
-    asked = kafka.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])[GROUP]
-    found = asked.result().topic_partitions
-    made.notes.append(f"group {GROUP} has {len(found)} positions at the hub")
-    if not found:
-        made.note(f"group {GROUP} has no position at the hub")

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from http.client import HTTPException
 from pathlib import Path
 from statistics import linear_regression, median
 
@@ -103,12 +104,18 @@ def _trends_of_medians(life: int, own: Sequence[Usage]) -> Iterator[Trend]:
 def metering(made: World) -> Iterator[list[Usage]]:
     """Measure the present life again and again, until the block ends. Yields what was found."""
     found: list[Usage] = []
+    missed: list[Exception] = []
     over = threading.Event()
 
     def run() -> None:
         while not over.wait(EVERY_SECONDS):
-            if made.lives and made.app.alive:
+            if not made.lives or not made.app.alive:
+                continue
+            try:
                 found.append(_usage(made))
+            except (OSError, ValueError, HTTPException) as error:
+                # It is killed at any moment, and folders of its state come and go.
+                missed.append(error)
 
     thread = threading.Thread(target=run, name="usage")
     thread.start()
@@ -117,6 +124,10 @@ def metering(made: World) -> Iterator[list[Usage]]:
     finally:
         over.set()
         thread.join()
+        if missed:
+            made.notes.append(f"{len(missed)} measures are missing, the last for: {missed[-1]!r}")
+        if len(missed) > len(found):
+            made.note("the application was hardly measured")
 
 
 def _usage(made: World) -> Usage:

@@ -44,10 +44,13 @@ class Store:
         self.data = folder / "data" / BUCKET / "state"
         self._secret = secrets.token_hex(20)
         self.options = options_at(own, KEY, self._secret)
-        self.start()
-        self.proxy = Proxy(
-            ("127.0.0.1", own), ("127.0.0.1", self._port), answer_seconds=answer_seconds
-        )
+        target = "127.0.0.1", self._port
+        self.proxy = Proxy(("127.0.0.1", own), target, answer_seconds=answer_seconds)
+        try:
+            self.start()
+        except BaseException:
+            self.proxy.close()
+            raise
 
     def start(self, *, refuses: bool = False) -> None:
         """Start the server and wait until it listens; `refuses`: with another secret."""
@@ -55,11 +58,15 @@ class Store:
         keys = (f"ROOT_ACCESS_KEY={KEY}", f"ROOT_SECRET_KEY={secret}")
         command = ["env", *keys, *self._command, str(self._folder / "data")]
         self._process = GuardedProcess(command, self._folder / "server.log")
-        wait_until(
-            lambda: listens(self._port),
-            seconds=START_SECONDS,
-            what=lambda: f"{PROGRAM} does not listen: {self._process.log_tail()}",
-        )
+        try:
+            wait_until(
+                lambda: listens(self._port),
+                seconds=START_SECONDS,
+                what=lambda: f"{PROGRAM} does not listen: {self._process.log_tail()}",
+            )
+        except BaseException:
+            self.kill()
+            raise
 
     def kill(self) -> None:
         """kill -9."""

@@ -709,6 +709,8 @@ def test_what_the_hub_has_lost_is_said_at_once_of_all_that_may_have_been_copied_
     assert (world.bound(EU0), lost(world)[EU0]) == (95, {})
     logged = [it.fields for it in world.events if it.kind == "hub_lost"]
     assert logged == [{"hub_partitions": 1}]
+    # A hub that reports a loss is not silent.
+    assert not [it for it in world.events if it.kind.startswith("hub_ends")]
 
 
 def test_what_was_decided_before_the_hub_had_lost_something_is_not_begun(world: World) -> None:

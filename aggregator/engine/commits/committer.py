@@ -26,6 +26,11 @@ from aggregator.store.checkpoint.start_state import CheckpointState
 
 MAINTENANCE_PAUSE_SECONDS = 60.0
 
+
+class HubLostError(ClusterError):
+    """The hub has lost records: what was decided before that has to be decided again."""
+
+
 NOTHING_LOST: Mapping[SourcePartition, frozenset[str]] = MappingProxyType({})
 
 EndsReader = Callable[[Mapping[str, int]], Ends]
@@ -284,7 +289,7 @@ class Commits:
         ends = self._read_hub(topics)
         if cuts := plan_cuts(known, ends):
             self._note_cuts(cuts)
-            raise ClusterError(f"hub: {words_of(cuts)}")
+            raise HubLostError(f"hub: {words_of(cuts)}")
         return self._tail.read(HubSnapshot(MOMENTS.next(), ends))
 
     def _note_cuts(self, cuts: Ends) -> None:
@@ -302,7 +307,7 @@ class Commits:
         self._take_cuts()
         if cuts := self._cuts:
             self._commit()
-            raise ClusterError(f"hub: {words_of(cuts)}")
+            raise HubLostError(f"hub: {words_of(cuts)}")
 
     def _note_error(self, error: str) -> None:
         if error != self.error:

@@ -14,7 +14,7 @@ from aggregator.datapath.connector.connector import Connector
 from aggregator.datapath.connector.reports import LaneReport, TaskReport
 from aggregator.datapath.hub_ledger import Ends, HubSnapshot
 from aggregator.datapath.spark.lane import LaneQuery
-from aggregator.engine.commits.committer import Commits, EndsReader
+from aggregator.engine.commits.committer import Commits, EndsReader, HubLostError
 from aggregator.engine.commits.points import Bounded, LanePoints, LaneStart, bounded
 from aggregator.model.errors import CheckpointConflictError, CheckpointError, ClusterError
 from aggregator.model.events import Event, EventSink
@@ -225,11 +225,15 @@ class Observer(Commits):
         """The hub's ends of now, or the newest that are known while it does not answer."""
         try:
             found = self._snapshot(into)
+        except HubLostError:
+            # It has reported its ends, and what it has lost is noted already.
+            return self._tail.newest
         except ClusterError as error:
             # The older snapshot stays valid; a recovery would only have more to read.
             self._note_hub(str(error))
             return self._tail.newest
-        self._note_hub("")
+        if into is None:
+            self._note_hub("")
         return found
 
     def _note_hub(self, error: str) -> None:
