@@ -6,13 +6,13 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import PartitionMetadata
 
 from aggregator.config.schema import Config
@@ -46,6 +46,7 @@ from support.workers import spark_workers
 
 LOG = logging.getLogger(__name__)
 BATCHES_SECONDS = 6.0
+ANSWER_SECONDS = 10.0
 STUCK_PAUSE_SECONDS = 5.0
 """Answers that are under way are waited for, and a producer is made: half a second on a machine
 that has the time. A lane that is started again takes six.
@@ -70,15 +71,20 @@ def without_third(cluster: EmbeddedCluster, topic: str, in_sync: list[int]) -> I
     servers = ",".join(cluster.admin_servers.split(",")[:2])
     kafka = admin(servers)
 
-    def partition() -> PartitionMetadata:
-        return kafka.list_topics(topic, timeout=SECONDS).topics[topic].partitions[0]
+    def shows(check: Callable[[PartitionMetadata], bool]) -> bool:
+        # A request may be lost with a broker, so each has a part of the time only.
+        with suppress(KafkaException):
+            return check(
+                kafka.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic].partitions[0]
+            )
+        return False
 
     # On a busy machine another one may be out of sync just now: then no leader would be left.
-    wait_for(lambda: set(partition().isrs) == set(partition().replicas), "all are in sync")
+    wait_for(lambda: shows(lambda it: set(it.isrs) == set(it.replicas)), "all are in sync")
     cluster.brokers[2].kill()
     try:
         wait_for(
-            lambda: partition().isrs == in_sync or partition().leader < 0, "it is seen to be gone"
+            lambda: shows(lambda it: it.isrs == in_sync or it.leader < 0), "it is seen to be gone"
         )
         yield
     finally:
