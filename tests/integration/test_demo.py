@@ -181,7 +181,7 @@ def take_pictures(visitor: Visitor) -> None:
     visitor.take_picture("overview")
     visitor.take_picture("overview", "dark")
     visitor.go("source/apac", "apac")
-    visitor.page.locator("figcaption").get_by_text("Behind", exact=True).wait_for()
+    visitor.page.locator("figcaption").get_by_text("Copy latency", exact=True).wait_for()
     visitor.take_picture("source")
     visitor.go("topic/orders", "orders")
     for where in ("the hub", "eu"):

@@ -203,7 +203,6 @@ function sources(now) {
       ],
       ["age at the hub", (it) => live(it.alias, age, 17), true],
       ["topics", (it) => count(it.topics), true],
-      ["partitions", (it) => count(it.partitions), true],
       ["issues", issues],
     ],
     now.sources,
