@@ -135,23 +135,15 @@ def acks_lost(world: World, _fault: Fault) -> Iterator[None]:
 @contextmanager
 def store_kill(world: World, _fault: Fault) -> Iterator[None]:
     """kill -9 of the object store's server."""
-    store = _store(world)
-    store.kill()
-    try:
+    with _away(_store(world)):
         yield
-    finally:
-        store.start()
 
 
 @contextmanager
 def store_pause(world: World, _fault: Fault) -> Iterator[None]:
     """SIGSTOP to the object store's server."""
-    store = _store(world)
-    store.pause()
-    try:
+    with _frozen(_store(world)):
         yield
-    finally:
-        store.resume()
 
 
 @contextmanager
@@ -184,21 +176,21 @@ def _store(world: World) -> Store:
 
 
 @contextmanager
-def _away(broker: Broker) -> Iterator[None]:
-    broker.kill()
+def _away(server: Broker | Store) -> Iterator[None]:
+    server.kill()
     try:
         yield
     finally:
-        broker.start()
+        server.start()
 
 
 @contextmanager
-def _frozen(broker: Broker) -> Iterator[None]:
-    broker.pause()
+def _frozen(server: Broker | Store) -> Iterator[None]:
+    server.pause()
     try:
         yield
     finally:
-        broker.resume()
+        server.resume()
 
 
 HOLDS: dict[str, Hold] = {

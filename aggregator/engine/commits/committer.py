@@ -26,15 +26,14 @@ from aggregator.store.checkpoint.start_state import CheckpointState
 
 MAINTENANCE_PAUSE_SECONDS = 60.0
 
-
-class HubLostError(ClusterError):
-    """The hub has lost records: what was decided before that has to be decided again."""
-
-
 NOTHING_LOST: Mapping[SourcePartition, frozenset[str]] = MappingProxyType({})
 
 EndsReader = Callable[[Mapping[str, int]], Ends]
 """Reads the end offsets of hub topics (topic -> partitions); ClusterError without an answer."""
+
+
+class HubLostError(ClusterError):
+    """The hub has lost records: what was decided before that has to be decided again."""
 
 
 class Commits:
