@@ -41,7 +41,7 @@ FAST_TESTS := tests/integration/test_run.py tests/integration/test_restart.py \
 HOURS ?= 12
 # What the application lives through; topics come, some are refused, and a new login hangs.
 SOAK_KINDS := hub-kill,hub-kill-leader,hub-pause,hub-below-min-isr,hub-rolling,source-kill,$\
-	source-pause,topic-refused,tokens-hang,config-reload
+	source-pause,topic-refused,tokens-hang,config-reload,clock-step
 
 # If this is set, each process compiles the whole project again: a third of a second for every
 # `aggregator` that a test starts, and five for a process of tests.

@@ -24,8 +24,9 @@ from faults.scenarios import SCENARIOS
 from faults.schedule import WEIGHTS, kinds_of, needs
 from faults.soak_verdict import evaluate
 from faults.world import WORKERS, Progress, Settings
-from support import object_store
+from support import object_store, wall_clock
 from support.object_store import NoStoreError
+from support.wall_clock import NoWallClockError
 
 HELP = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(add_completion=False, context_settings=HELP)
@@ -96,8 +97,8 @@ def campaign(
     _refuse_unknown(names, SCENARIOS, "--only")
     _refuse_unknown(chosen, WEIGHTS, "--kinds")
     whole = replace(settings, **needs(chosen))
-    if any(SCENARIOS[name].settings.get("store") for name in names) or whole.store:
-        _refuse_without_store()
+    with_store = any(SCENARIOS[name].settings.get("store") for name in names)
+    _refuse_without(store=with_store or whole.store, clock=whole.clock)
     # SIGTERM unwinds as Ctrl-C does, so that everything is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     _prepare()
@@ -161,11 +162,14 @@ def _refuse_unknown(names: Iterable[str], known: Collection[str], option: str) -
             raise typer.BadParameter(f"{name}: valid are {', '.join(known)}", param_hint=option)
 
 
-def _refuse_without_store() -> None:
+def _refuse_without(*, store: bool, clock: bool) -> None:
     """Before any cluster is started."""
     try:
-        object_store.program()
-    except NoStoreError as error:
+        if store:
+            object_store.program()
+        if clock:
+            wall_clock.library()
+    except (NoStoreError, NoWallClockError) as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(2) from None
 

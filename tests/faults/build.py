@@ -27,6 +27,7 @@ from support.application import Application
 from support.object_store import Store
 from support.running import make_config, source
 from support.silence import listening
+from support.wall_clock import WallClock
 from support.workers import spark_workers
 
 INCLUDED = rf"{TOPIC}|{'|'.join(AGING)}|{LATER}-\d+|{REFUSED}-\d+"
@@ -64,6 +65,8 @@ def world(settings: Settings, progress: Progress, folder: Path | None = None) ->
         if settings.store:
             made.store = Store(root / "store", STORE_SECONDS)
             stack.callback(made.store.close)
+        if settings.clock:
+            made.clock = WallClock(root / "clock")
         made.config = _config(made)
         made.arrivals = stack.enter_context(
             listening(made.hub.admin_servers, TOPIC, settings.hub_partitions, alias_of)

@@ -19,6 +19,9 @@ UNDER_WAY_SECONDS = 0.5
 FORGOTTEN_SECONDS = 2.5
 """More than two of the hub's looks for producers that have ended."""
 
+STEPS_SECONDS = (-3600, -60, 60, 3600)
+"""By how much a clock is set, as a time server or a person does."""
+
 Hold = Callable[[World, Fault], AbstractContextManager[None]]
 
 
@@ -170,6 +173,17 @@ def store_answers_lost(world: World, _fault: Fault) -> Iterator[None]:
         store.proxy.heal()
 
 
+@contextmanager
+def clock_step(world: World, fault: Fault) -> Iterator[None]:
+    """The application's time of day is set ahead or back, and then it is right again."""
+    assert world.clock is not None, "this needs a clock that can be set"
+    world.clock.set(STEPS_SECONDS[fault.target % len(STEPS_SECONDS)])
+    try:
+        yield
+    finally:
+        world.clock.set(0)
+
+
 def _store(world: World) -> Store:
     assert world.store is not None, "this needs a checkpoint on an object store"
     return world.store
@@ -208,5 +222,6 @@ HOLDS: dict[str, Hold] = {
     "store-pause": store_pause,
     "store-refuses": store_refuses,
     "store-answers-lost": store_answers_lost,
+    "clock-step": clock_step,
 }
 """Kind -> how it begins and ends."""

@@ -225,6 +225,7 @@ NEMESES: dict[str, Nemesis] = {
     "executor-kill": Nemesis("kill -9 of an executor", executor_kill),
     "executor-kill-at": Nemesis("executors die at a failpoint", executor_kill_at),
     "executor-pause": Nemesis("SIGSTOP to an executor, SIGCONT later", executor_pause),
+    "clock-step": Nemesis("the application's clock is set ahead or back", lasting),
     "store-kill": Nemesis("kill -9 of the checkpoint's object store, back later", store_away),
     "store-pause": Nemesis("SIGSTOP to the object store, SIGCONT later", store_away),
     "store-refuses": Nemesis("the object store refuses our key for a while", store_away),

@@ -84,6 +84,7 @@ WEIGHTS: dict[str, int] = {
     "executor-kill": 5,
     "executor-kill-at": 5,
     "executor-pause": 2,
+    "clock-step": 2,
     "store-kill": 3,
     "store-pause": 3,
     "store-refuses": 2,
@@ -93,8 +94,11 @@ WEIGHTS: dict[str, int] = {
 
 
 def kinds_of(*, executors: bool = False, store: bool = False) -> tuple[str, ...]:
-    """The kinds that can be done with executors or without, on an object store or on the disk."""
-    there = {"executor-": executors, "store-": store}
+    """The kinds that can be done with executors or without, on an object store or on the disk.
+
+    A clock that is set needs a library, so it has to be asked for.
+    """
+    there = {"executor-": executors, "store-": store, "clock-": False}
     absent = tuple(prefix for prefix, is_there in there.items() if not is_there)
     return tuple(kind for kind in WEIGHTS if not kind.startswith(absent))
 
@@ -117,6 +121,7 @@ LASTS = {
     "checkpoint-lost": (2, 10),
     "tokens-hang": (10, 40),
     "executor-pause": (3, 45),
+    "clock-step": (10, 60),
     "store-kill": (3, 14),
     "store-pause": (3, 14),
     "store-refuses": (3, 14),
@@ -142,6 +147,7 @@ NEEDS: Mapping[str, Mapping[str, Any]] = {
     "topic-refused": {"older": "3.9"},
     "config-reload": {"commanded": True},
     "tokens-hang": {"tokens": True, "batch_seconds": 20.0},
+    "clock-step": {"clock": True},
     **{kind: {"store": True} for kind in WEIGHTS if kind.startswith("store-")},
     # Kafka's own.
     "overlap": {"session_seconds": 9.0},

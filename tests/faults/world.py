@@ -21,12 +21,13 @@ from aggregator.extras.embedded.waiting import wait_until
 from aggregator.model.failpoint import VARIABLE
 from faults.load import Writer
 from faults.schedule import BATCHES
-from support.application import PROGRAM, SHORT_BATCHES, Application, with_batches
+from support.application import NONE, PROGRAM, SHORT_BATCHES, Application, with_batches
 from support.changing import alter_topic
 from support.object_store import Store
 from support.proxy import Proxy
 from support.silence import Arrivals
 from support.tokens import TokenServer
+from support.wall_clock import WallClock
 from support.workers import Workers
 
 TOPIC = "events"
@@ -60,15 +61,15 @@ class Settings:
     `session_seconds`, `lag_seconds`: how long the hub waits for a broker without a sign of life,
     and for a follower that does not follow. `batch_seconds`: how long a batch of a lane is; 0: as
     the application has it. `commanded`: the application listens for commands. `store`: the
-    checkpoint is on a real object store. `locked`: the last source wants a login; `tokens`: it
-    wants one by OAUTHBEARER. `older`: the version of the second source, which takes topics that the
-    hub refuses; hub topics then take their configs from sources. `proxied`: the application and hub
-    brokers reach hub brokers through proxies, and these look every second for producers to forget.
-    `batches`: they are copied as they are, where they can be. `soak`: all optional features are on,
-    the load has a daily shape, and there are topics that age. `silence_seconds`: how long the
-    others may be silent when something is done to one source.
-    `patience`: how many times as long anything may take that has to be in time, on a machine that
-    is busy with other things.
+    checkpoint is on a real object store. `clock`: the application's time of day can be set.
+    `locked`: the last source wants a login; `tokens`: it wants one by OAUTHBEARER. `older`: the
+    version of the second source, which takes topics that the hub refuses; hub topics then take
+    their configs from sources. `proxied`: the application and hub brokers reach hub brokers through
+    proxies, and these look every second for producers to forget. `batches`: they are copied as they
+    are, where they can be. `soak`: all optional features are on, the load has a daily shape, and
+    there are topics that age. `silence_seconds`: how long the others may be silent when something
+    is done to one source. `patience`: how many times as long anything may take that has to be in
+    time, on a machine that is busy with other things.
     """
 
     seed: int = 1
@@ -90,6 +91,7 @@ class Settings:
     java_options: str = ""
     commanded: bool = False
     store: bool = False
+    clock: bool = False
     locked: bool = False
     tokens: bool = False
     older: str = ""
@@ -162,6 +164,7 @@ class World:
     backups: list[Path] = field(default_factory=list)
     workers: Workers | None = None
     store: Store | None = None
+    clock: WallClock | None = None
     _noted: Application | None = None
 
     @property
@@ -217,6 +220,7 @@ class World:
                 self.folder / "app",
                 failpoint=failpoint,
                 program=SHORT_BATCHES if ends else program or PROGRAM,
+                env=self.clock.env if self.clock else NONE,
             )
         )
         self.restarts.append(Restart(self.seconds, why))

@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,6 +30,7 @@ STACKS_SECONDS = 10.0
 END_OF_STACKS = b"class space"
 """Java says how full its heap is after the stacks of its threads; this comes last."""
 PROGRAM = ("-m", "aggregator")
+NONE: Mapping[str, str] = {}
 
 
 def with_batches(seconds: float) -> tuple[str, ...]:
@@ -175,7 +176,8 @@ class Application(Running):
 
     `failpoint` arms places of `aggregator.model.failpoint`; `program` is what Python runs, and
     `command` its first argument; where none is given, Python forks instead of starting a new
-    interpreter. Its log is `folder`/run-NUMBER.log, one file for each life.
+    interpreter. `env` is added to the environment. Its log is `folder`/run-NUMBER.log, one file for
+    each life.
     """
 
     def __init__(
@@ -188,6 +190,7 @@ class Application(Running):
         arguments: Sequence[str] = (),
         command: str = "run",
         again: bool = False,
+        env: Mapping[str, str] = NONE,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._file = file = folder / "aggregator.yaml"
@@ -197,7 +200,7 @@ class Application(Running):
         self.failpoint = failpoint
         self.started = time.monotonic()
         words = [command, "-c", str(file), *arguments]
-        env = {VARIABLE: failpoint, "PYTHONFAULTHANDLER": "1"}
+        env = {**env, VARIABLE: failpoint, "PYTHONFAULTHANDLER": "1"}
         process: GuardedProcess | ForkedProcess
         if program is None:
             process = ForkedProcess(words, log, env, again=again)
