@@ -29,7 +29,7 @@ from aggregator.api.connectors import Connectors
 from aggregator.api.dashboard import page_for
 from aggregator.api.error_answers import ERRORS, FAILED, HEALTH, STARTING, Health, answer, text
 from aggregator.api.followers import Followers
-from aggregator.api.instance import Asked, Here, Instance, StartingError
+from aggregator.api.instance import Asked, Here, HubTopic, Instance, StartingError
 from aggregator.api.latest_status import StatusHolder
 from aggregator.api.live import live_messages
 from aggregator.api.lookups import Source, Topic
@@ -41,7 +41,7 @@ from aggregator.engine.control.commands import Control
 from aggregator.features.timeline.recorder import Recorder
 from aggregator.features.verify.audit_process import AuditRunner
 from aggregator.model.errors import AggregatorError
-from aggregator.status.lag import LagReport, only, report_of
+from aggregator.status.lag import LagReport, only, only_into, report_of
 from aggregator.status.schema import Phase, Status
 
 CONNECT = "4.0.0"
@@ -106,9 +106,16 @@ def status(here: Here) -> Status:
 
 
 @router.get("/api/lag")
-def lag(here: Here, source: Source = None, topic: Topic = None) -> LagReport:
+def lag(
+    here: Here,
+    source: Source = None,
+    topic: Topic = None,
+    hub_topic: HubTopic = None,
+) -> LagReport:
     """Lag per source partition, with rates and ETA; of one source, one topic, or all."""
-    return only(report_of(here.status(), here.holder.earlier()), source, topic)
+    status = here.status()
+    report = only(report_of(status, here.holder.earlier()), source, topic)
+    return report if hub_topic is None else only_into(report, status, hub_topic)
 
 
 @router.get("/api/config", responses=FAILED)

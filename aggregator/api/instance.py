@@ -6,7 +6,7 @@ The endpoints are declared once for a process. A request's scope names its insta
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from aggregator.api.connectors import Connectors
@@ -79,6 +79,7 @@ async def _here(request: Request) -> Instance:
 
 
 Here = Annotated[Instance, Depends(_here)]
+HubTopic = Annotated[str | None, Query(description="of what goes into this hub topic")]
 
 
 def check_may_change(request: Request) -> None:

@@ -8,7 +8,8 @@ from fastapi.responses import StreamingResponse
 
 from aggregator.api.error_answers import text
 from aggregator.api.followers import EVENTS, Message
-from aggregator.api.instance import Here, StartingError, check_source
+from aggregator.api.instance import Here, HubTopic, StartingError, check_source
+from aggregator.api.permissions import CallerError
 from aggregator.status.flow_chart import FlowChart, flow_chart
 from aggregator.status.live import Recent
 from aggregator.status.live_report import LiveHistory, LiveMoment
@@ -31,11 +32,14 @@ def now(here: Here) -> LiveMoment:
 def history(
     here: Here,
     source: Annotated[str | None, Query(description="of this source; without: of all")] = None,
+    hub_topic: HubTopic = None,
 ) -> LiveHistory:
-    """The last fifteen minutes by the second, from memory."""
+    """The last fifteen minutes by the second, from memory; of a source, or of a hub topic."""
+    if source is not None and hub_topic is not None:
+        raise CallerError(400, "source and hub_topic exclude each other: ask for one of them")
     if source is not None:
         check_source(here, source)
-    return here.holder.recent.history(source)
+    return here.holder.recent.history(source, hub_topic)
 
 
 @router.get("/live/stream", response_class=StreamingResponse, responses=text(EVENTS))

@@ -9,11 +9,11 @@ from fastapi.responses import StreamingResponse
 
 from aggregator.api.error_answers import text
 from aggregator.api.followers import EVENTS, Message
-from aggregator.api.instance import Here
+from aggregator.api.instance import Here, HubTopic
 from aggregator.api.permissions import CallerError
 from aggregator.config.values import parse_duration
 from aggregator.features.timeline.minutes import moment_of
-from aggregator.features.timeline.past_queries import Joining, read_events, read_history
+from aggregator.features.timeline.past_queries import Joining, Of, read_events, read_history
 from aggregator.features.timeline.recorder import Feed
 from aggregator.features.timeline.timeline_report import EventsReport, HistoryReport
 
@@ -53,14 +53,23 @@ def history(
     until: Until = "0s",
     source: Text = None,
     topic: Text = None,
+    hub_topic: HubTopic = None,
 ) -> HistoryReport:
     """Figures of the sources, and with `topic` of one topic, by the minute; or with `total` sums.
+
+    With `hub_topic` they are those of the topics of sources that are copied to it now.
 
     Of `total` how far behind, and each percentile, is that of the slowest source. Where there are
     more rows than `limit`, `cut` says so.
     """
-    config, begin, end = here.control.config, moment(since), moment(until)
-    return read_history(config, begin, end, source=source, topic=topic, joining=joining)
+    if hub_topic is not None and topic is not None:
+        raise CallerError(400, "topic and hub_topic exclude each other: ask for one of them")
+    begin, end = moment(since), moment(until)
+    of = Of(source, topic)
+    if hub_topic is not None:
+        routed = (it for it in here.status().partitions if it.hub_topic == hub_topic)
+        of = Of(source, into=tuple({(it.cluster, it.topic) for it in routed}))
+    return read_history(here.control.config, begin, end, of=of, joining=joining)
 
 
 @router.get("/events")

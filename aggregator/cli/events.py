@@ -20,7 +20,7 @@ from aggregator.cli.options import (
     moment,
 )
 from aggregator.cli.render import Columns, Output, Report, cell, named, report, table
-from aggregator.features.timeline.past_queries import Joining, read_history
+from aggregator.features.timeline.past_queries import Joining, Of, read_history
 from aggregator.features.timeline.timeline_report import EventRow, EventsReport, HistoryReport
 from aggregator.status.percentiles import short_duration, size_text
 
@@ -125,7 +125,7 @@ def history(
     seconds = duration("--step", step)
     config = call.config
     joining = Joining(seconds)
-    found = read_history(config, begin, end, source=source, topic=topic, joining=joining)
+    found = read_history(config, begin, end, of=Of(source, topic), joining=joining)
     return report_of_history(found, config.checkpoint.path)
 
 

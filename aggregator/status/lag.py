@@ -129,6 +129,13 @@ def only(report: LagReport, source: str | None, topic: str | None) -> LagReport:
     return make_report(report.name, rows, running=report.running, at=report.at, notes=report.notes)
 
 
+def only_into(report: LagReport, status: Status, hub_topic: str) -> LagReport:
+    """The report of the source partitions that are copied to a hub topic."""
+    into = {_sp(part) for part in status.partitions if part.hub_topic == hub_topic}
+    rows = [row for row in report.rows if row.source_partition in into]
+    return make_report(report.name, rows, running=report.running, at=report.at, notes=report.notes)
+
+
 def measured(
     report: LagReport,
     ends: Mapping[SourcePartition, OffsetRange],

@@ -1,6 +1,6 @@
 """The last fifteen minutes by the second, in memory: what the dashboard draws as it happens.
 
-Of each source a fixed number of seconds is kept, so memory does not grow with time.
+Of each source and hub topic a fixed number of seconds is kept, so memory does not grow with time.
 """
 
 import math
@@ -16,6 +16,7 @@ from aggregator.datapath.connector.reports import bucket_bounds
 from aggregator.model.alike import made_of
 from aggregator.model.values import SourceState
 from aggregator.plan.health.delays import longest_by_source
+from aggregator.status.copied import Copied
 from aggregator.status.figures import SourceFigures, percentiles_of
 from aggregator.status.lag import sum_known
 from aggregator.status.live_report import (
@@ -37,11 +38,15 @@ RATE_SECONDS = 10.0
 SPARKS = 60
 """Points of a source in the history of all."""
 MOST_FLOWS = 400
-"""With more routes than this their rates are left out of a moment, which each viewer gets."""
+"""With more routes than this their rates are left out of a moment, which each viewer gets, and
+those of hub topics are not kept.
+"""
 NAN = math.nan
 NOTHING = SourceFigures()
 """Those of a source that has reported nothing yet."""
 COLUMNS = tuple(LiveSeries.model_fields)
+RATES = ("records_per_second", "bytes_per_second")
+"""The columns of a hub topic: tasks count no latency by topic."""
 
 
 class _Newest(NamedTuple):
@@ -62,6 +67,7 @@ class Recent:
         self._times = array("d", [NAN]) * KEPT
         self._total = _Ring()
         self._sources: dict[str, _Ring] = {}
+        self._topics: dict[str, _Ring] = {}
         self._count = 0
         self._past: deque[tuple[datetime, Mapping[str, SourceFigures]]] = deque()
         self._newest: _Newest | None = None
@@ -76,6 +82,7 @@ class Recent:
             if before is not None and view.at <= before[0]:
                 self._past.clear()
                 self._sources.clear()
+                self._topics.clear()
                 self._total, self._times, self._count = _Ring(), array("d", [NAN]) * KEPT, 0
                 before = None
             lag = self._note(view, before)
@@ -103,14 +110,23 @@ class Recent:
             made = self._made = _moment(newest)
         return made
 
-    def history(self, alias: str | None = None) -> LiveHistory:
-        """What is kept: of one source, or with None of all together, with a few points of each."""
+    def history(self, alias: str | None = None, hub_topic: str | None = None) -> LiveHistory:
+        """What is kept: of a source, or of a hub topic, of which only rates are.
+
+        With neither: of all sources together, with a few points of each.
+        """
+        is_whole = alias is None and hub_topic is None
         # Only copied here: the engine waits for the lock.
         with self._lock:
             count, times = self._count, self._times[:]
-            ring = self._total if alias is None else self._sources.get(alias, _Ring())
+            if hub_topic is not None:
+                ring = self._topics.get(hub_topic, _Ring(RATES))
+            elif alias is not None:
+                ring = self._sources.get(alias, _Ring())
+            else:
+                ring = self._total
             columns = ring.columns()
-            rings = self._sources if alias is None else {}
+            rings = self._sources if is_whole else {}
             rates = {name: it.rates() for name, it in rings.items()}
         known = min(count, KEPT)
         return LiveHistory(
@@ -147,15 +163,32 @@ class Recent:
             place,
             _figures(latency, SourceState.RUNNING, (records, bytes_), sum_known(lag.values())),
         )
+        self._note_topics(place, view, old, seconds)
         self._count += 1
         return lag
 
+    def _note_topics(
+        self, place: int, view: View, old: Mapping[str, SourceFigures], seconds: float
+    ) -> None:
+        """Fill the place of a view for the hub topics; too many have none."""
+        # The first second of a source has all that was copied before it was first looked at.
+        known = {alias: it for alias, it in view.figures.items() if alias in old}
+        sums: dict[str, tuple[int, int]] = {}
+        for (_, topic), (records, bytes_) in (_sent(view, known, old) or {}).items():
+            before = sums.get(topic, (0, 0))
+            sums[topic] = (before[0] + records, before[1] + bytes_)
+        self._topics = {it: ring for it, ring in self._topics.items() if it in sums}
+        for topic, both in sums.items():
+            rates = [it / seconds if seconds > 0 else None for it in both]
+            ring = self._topics.setdefault(topic, _Ring(RATES))
+            ring.put(place, dict(zip(RATES, rates, strict=True)))
+
 
 class _Ring:
-    """The columns of a source, or of all: a number for each kept moment, NaN is unknown."""
+    """Some columns of a source, a topic, or all: a number for each kept moment, NaN is unknown."""
 
-    def __init__(self) -> None:
-        self._columns = {name: array("f", [NAN]) * KEPT for name in COLUMNS}
+    def __init__(self, names: Sequence[str] = COLUMNS) -> None:
+        self._columns = {name: array("f", [NAN]) * KEPT for name in names}
 
     def put(self, place: int, values: Mapping[str, float | None]) -> None:
         """Overwrite a place by new values."""
@@ -312,21 +345,43 @@ def _moment(newest: _Newest) -> LiveMoment:
 def _flows(
     view: View, old: Mapping[str, SourceFigures], seconds: float
 ) -> tuple[LiveFlow, ...] | None:
-    """Records per second from each source into each hub topic; None when they are too many."""
+    """Rates from each source into each hub topic; None when they are too many."""
+    sent = _sent(view, view.figures, old)
+    if sent is None or seconds <= 0:
+        return None if sent is None else ()
+    return tuple(
+        LiveFlow(
+            source=alias,
+            topic=topic,
+            records_per_second=records / seconds,
+            bytes_per_second=bytes_ / seconds,
+        )
+        for (alias, topic), (records, bytes_) in sent.items()
+    )
+
+
+def _sent(
+    view: View, figures: Mapping[str, SourceFigures], old: Mapping[str, SourceFigures]
+) -> dict[tuple[str, str], tuple[int, int]] | None:
+    """Records and bytes since an earlier moment from each source into each hub topic.
+
+    None when there are too many.
+    """
     routes = view.state.plan.routes if view.state.plan is not None else ()
     if len(routes) > MOST_FLOWS:
         return None
     into = {(it.cluster, it.topic): it.hub_topic for it in routes}
-    sums: dict[tuple[str, str], float] = {}
-    for alias, now in view.figures.items():
-        was = {it.topic: it.records for it in old.get(alias, NOTHING).copied}
+    sums: dict[tuple[str, str], tuple[int, int]] = {}
+    for alias, now in figures.items():
+        was = {it.topic: it for it in old.get(alias, NOTHING).copied}
         for it in now.copied:
             topic = into.get((alias, it.topic))
-            if topic is None or seconds <= 0:
+            if topic is None:
                 continue
-            rate = max(0, it.records - was.get(it.topic, 0)) / seconds
-            sums[alias, topic] = sums.get((alias, topic), 0.0) + rate
-    return tuple(
-        LiveFlow(source=alias, topic=topic, records_per_second=rate)
-        for (alias, topic), rate in sums.items()
-    )
+            then = was.get(it.topic, Copied(topic=it.topic, records=0, bytes=0))
+            records, bytes_ = sums.get((alias, topic), (0, 0))
+            sums[alias, topic] = (
+                records + max(0, it.records - then.records),
+                bytes_ + max(0, it.bytes - then.bytes),
+            )
+    return sums

@@ -34,6 +34,7 @@ class LiveFlow(Document):
     source: str
     topic: str
     records_per_second: float
+    bytes_per_second: float
 
 
 class LiveMoment(Document):
@@ -61,7 +62,7 @@ class LiveSeries(Document):
 
 
 class LiveHistory(Document):
-    """The last fifteen minutes, as far as there are any."""
+    """The last fifteen minutes, as far as there are any; of a hub topic only the rates."""
 
     times: tuple[float, ...] = Field(description="seconds since 1970")
     series: LiveSeries

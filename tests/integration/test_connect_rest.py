@@ -15,7 +15,7 @@ from aggregator.config.schema import Config
 from aggregator.extras.embedded.cluster import EmbeddedCluster
 from aggregator.extras.embedded.ports import free_ports
 from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
-from aggregator.features.timeline.past_queries import read_events, read_history
+from aggregator.features.timeline.past_queries import Of, read_events, read_history
 from support.application import KILLED, application
 from support.load import load
 from support.reading import read_topic, wait_for
@@ -155,7 +155,7 @@ def sent(rest: Rest) -> int:
 def check_what_was(config: Config, topic: str, begin: datetime, records: int) -> None:
     """History since `begin` adds up to what was sent since, and the events are kept."""
     now = datetime.now(UTC)
-    rows = read_history(config, begin, now, topic=topic).rows
+    rows = read_history(config, begin, now, of=Of(topic=topic)).rows
     assert sum(it.records for it in rows) == records
     assert {it.source for it in rows} == {"connect-test"}
     (said,) = read_events(config, begin, now, kind="stopped").events

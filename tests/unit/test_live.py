@@ -22,7 +22,7 @@ from aggregator.plan.lifecycle.state import SourceLife
 from aggregator.status.copied import Copied
 from aggregator.status.figures import SourceFigures
 from aggregator.status.flow_chart import MOST_SOURCES, MOST_TOPICS, flow_chart
-from aggregator.status.live import COLUMNS, KEPT, RATE_SECONDS, SPARKS, Recent
+from aggregator.status.live import COLUMNS, KEPT, RATE_SECONDS, RATES, SPARKS, Recent
 from aggregator.status.schema import NOT_BEGUN, Percentiles
 from aggregator.status.view import View
 from support.rest import SETS, ask
@@ -92,8 +92,10 @@ def test_rates_are_known_from_the_second_moment_on_though_nothing_had_come_by_th
     assert recent.history("eu").series.records_per_second == (None, None, 200)
 
 
-def test_a_source_takes_25_kb_as_the_docs_say() -> None:
-    assert len(COLUMNS) * KEPT * array("f").itemsize == pytest.approx(25_000, rel=0.02)
+def test_a_source_takes_25_kb_and_a_hub_topic_7_as_the_docs_say() -> None:
+    size = KEPT * array("f").itemsize
+    assert len(COLUMNS) * size == pytest.approx(25_000, rel=0.02)
+    assert len(RATES) * size == pytest.approx(7_000, rel=0.03)
 
 
 def test_a_fixed_time_is_kept_by_the_second_the_oldest_first(start: View) -> None:
@@ -112,6 +114,23 @@ def test_a_fixed_time_is_kept_by_the_second_the_oldest_first(start: View) -> Non
     assert set(all_of_it.sparks["us"]) == {0}
     newest = [it or 0 for it in rates[-(KEPT // SPARKS) :]]
     assert all_of_it.sparks["eu"][-1] == pytest.approx(sum(newest) / len(newest), rel=0.01)
+
+
+def test_of_a_hub_topic_the_rates_of_all_its_sources_are_kept_by_the_second(start: View) -> None:
+    recent = Recent()
+    assert start.state.plan is not None
+    hub_topic = start.state.plan.routes[0].hub_topic
+    recent.take(later(start, 0, eu=0, us=0))
+    recent.take(later(start, 1, eu=100, us=50))
+    recent.take(later(start, 3, eu=300, us=50))
+    kept = recent.history(hub_topic=hub_topic)
+    assert kept.series.records_per_second == (None, 150.0, 100.0)
+    assert kept.series.bytes_per_second == (None, 1_500.0, 1_000.0)
+    assert (kept.series.lag, kept.sparks) == ((), {})
+    assert recent.history(hub_topic="absent").series.records_per_second == (None, None, None)
+    plan = replace(start.state.plan, routes=())
+    recent.take(replace(later(start, 4, eu=300), state=replace(start.state, plan=plan)))
+    assert recent.history(hub_topic=hub_topic).series.records_per_second == (None,) * 4
 
 
 def test_what_is_unknown_is_null_and_a_clock_that_goes_back_begins_again(start: View) -> None:

@@ -22,8 +22,10 @@ from aggregator.extras.embedded.waiting import wait_until
 from aggregator.features.timeline import recorder as recording
 from aggregator.features.timeline.minutes import history_rows, joined, moment_of
 from aggregator.features.timeline.past_queries import (
+    ALL,
     EVENTS,
     Joining,
+    Of,
     events_log,
     history_log,
     read_history,
@@ -161,12 +163,12 @@ def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
 def test_all_sources_together_are_a_row_for_each_moment(tmp_path: Path) -> None:
     config = load_text(YAML.format(path=tmp_path))
 
-    def rows(step_seconds: float = 0.0, topic: str | None = None) -> tuple[HistoryRow, ...]:
+    def rows(step_seconds: float = 0.0, of: Of = ALL) -> tuple[HistoryRow, ...]:
         return read_history(
             config,
             NOW,
             NOW + timedelta(hours=1),
-            topic=topic,
+            of=of,
             joining=Joining(step_seconds, total=True),
         ).rows
 
@@ -188,8 +190,31 @@ def test_all_sources_together_are_a_row_for_each_moment(tmp_path: Path) -> None:
     assert (second.at, second.records, second.lag) == (NOW + timedelta(minutes=2), 10, None)
     (joined_up,) = rows(120)
     assert (joined_up.records, joined_up.seconds, joined_up.age_p99_ms) == (50, 120.0, 900)
-    (of_topic,) = rows(topic="orders")
+    (of_topic,) = rows(of=Of(topic="orders"))
     assert (of_topic.records, of_topic.topic) == (30, "orders")
+
+
+def test_what_goes_into_a_hub_topic_is_of_its_own_sources_and_topics_only(tmp_path: Path) -> None:
+    config = load_text(YAML.format(path=tmp_path))
+    history_log(StateStore(str(tmp_path))).append(
+        [
+            row(1, topic="orders", lag=5),
+            row(1, source="us", topic="commandes", records=30),
+            row(1, source="us", topic="orders", records=500),
+            row(1, source="us", records=700),
+            row(2, source="us", topic="commandes", records=20),
+        ]
+    )
+
+    def rows(of: Of) -> tuple[HistoryRow, ...]:
+        joining = Joining(total=True)
+        return read_history(config, NOW, NOW + timedelta(hours=1), of=of, joining=joining).rows
+
+    into = (("eu", "orders"), ("us", "commandes"))
+    first, second = rows(Of(into=into))
+    assert (first.records, first.lag, second.records) == (40, 5, 20)
+    assert [it.records for it in rows(Of("us", into=into))] == [30, 20]
+    assert rows(Of(into=())) == ()
 
 
 def test_of_more_rows_than_are_asked_for_the_newest_are_shown_and_that_there_are_more(
@@ -200,7 +225,7 @@ def test_of_more_rows_than_are_asked_for_the_newest_are_shown_and_that_there_are
     end = NOW + timedelta(hours=1)
 
     def report(joining: Joining) -> HistoryReport:
-        return read_history(config, NOW, end, topic=None, joining=joining)
+        return read_history(config, NOW, end, joining=joining)
 
     assert len(report(Joining()).rows) == len(report(Joining(most=5)).rows) == 5
     assert report(Joining(most=5)).cut == ""

@@ -141,6 +141,10 @@ export function setText(node, words) {
   if (node.textContent !== words) node.textContent = words;
 }
 
+/** Where a page is: the pages above it, each [name, address], before its heading. */
+export const trail = (above) =>
+  el("p", { class: "trail" }, above.map(([name, href]) => [el("a", { href }, name), " › "]).flat());
+
 export const sourceLink = (alias, title) =>
   el("a", { href: `#/source/${encodeURIComponent(alias)}` }, title || alias);
 export const topicLink = (topic) =>

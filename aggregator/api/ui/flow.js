@@ -192,7 +192,7 @@ function links(view, { known, left, right, row, x, end }) {
           `${some(link.partitions, "partition")}, ${count(link.not_read)} not read`,
       ),
       svg("path", { class: "ribbon", d: path, "stroke-width": thick.toFixed(1) }),
-      moves && rate > 0 ? pulse(path, rate / most) : null,
+      moves && rate > 0 && kind !== "bad" ? pulse(path, rate / most) : null,
     );
   });
 }
@@ -267,7 +267,12 @@ function box(node, x, { x: room, row }, side) {
       : svg(
           "text",
           { class: "rate", x: x + 12, y: node.y + 36 },
-          node.kind === "good" || !node.word ? rate : `${node.word} · ${rate}`,
+          // The mean of ten seconds would say of one that is away that it still flows.
+          node.kind === "bad"
+            ? node.word
+            : node.word && node.kind !== "good"
+              ? `${node.word} · ${rate}`
+              : rate,
         ),
   );
 }

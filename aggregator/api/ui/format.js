@@ -66,6 +66,8 @@ export function briefly(value) {
   return value < 1 ? seconds(value) : `${Number((value / size).toFixed(1))} ${unit}`;
 }
 
+export const brieflyOfMillis = (value) => briefly(value / 1000);
+
 /** No time that is longer than this is counted. */
 const LONGEST_MS = 15_557_538;
 
@@ -74,19 +76,19 @@ export const counted = (value) => `${value >= LONGEST_MS ? "> " : ""}${millis(va
 
 export const millis = (value) => (isUnknown(value) ? UNKNOWN : seconds(value / 1000));
 
-/** The three percentiles; beyond what is counted the truth is longer, and so it says. */
+/** Three percentiles in one unit each; beyond what is counted the truth is longer, and so it says. */
 export function percentiles(found) {
   if (!found) return "no records";
   if (found.longer_from === 50) return `> ${millis(found.p50)}`;
   if (found.p99 < 1000) return `${found.p50} / ${found.p95} / ${found.p99} ms`;
-  return [50, 95, 99].map((at) => percentile(found, at)).join(" / ");
+  return [50, 95, 99].map((at) => percentile(found, at, brieflyOfMillis)).join(" / ");
 }
 
 /** One percentile of them, by its name. */
-export function percentile(found, at) {
+export function percentile(found, at, say = millis) {
   if (found === undefined) return UNKNOWN;
   if (!found) return "no records";
-  return `${at >= (found.longer_from ?? 100) ? "> " : ""}${millis(found[`p${at}`])}`;
+  return `${at >= (found.longer_from ?? 100) ? "> " : ""}${say(found[`p${at}`])}`;
 }
 
 /** Age of live records; while a source catches up it says nothing of the copying. */

@@ -1,4 +1,4 @@
-// The partitions of a source as a map: a square each, by how far behind it is.
+// Source partitions as a map: a square each, by how far behind it is.
 
 import { el } from "./dom.js";
 import { behind, count } from "./format.js";
@@ -25,8 +25,11 @@ const stepOf = (row) => STEPS.find(([, , fits]) => fits(row));
 
 let newest = [];
 
-/** The map, topic by topic, with a legend that counts each step; rows of later calls replace it. */
-export function heat(rows) {
+/**
+ * The map, a row for each value of a column `by`, with a legend that counts each step; rows of later
+ * calls replace it.
+ */
+export function heat(rows, by) {
   newest = rows;
   if (!rows.length) return null;
   let drawn = null;
@@ -34,11 +37,11 @@ export function heat(rows) {
   return follow(node, () => {
     if (drawn === newest) return;
     drawn = newest;
-    node.replaceChildren(...map(drawn));
+    node.replaceChildren(...map(drawn, by));
   });
 }
 
-function map(rows) {
+function map(rows, by) {
   const used = STEPS.map((step) => [step, rows.filter((it) => stepOf(it) === step).length]).filter(
     ([, many]) => many,
   );
@@ -54,11 +57,11 @@ function map(rows) {
     el(
       "div",
       { role: "img", "aria-label": `Partitions: ${words.join("; ")}` },
-      [...grouped(rows)].map(([topic, own]) =>
+      [...grouped(rows, by)].map(([name, own]) =>
         el(
           "div",
           { class: "heat-row" },
-          el("span", { class: "heat-name", title: topic }, topic),
+          el("span", { class: "heat-name", title: name }, name),
           el("div", { class: "cells" }, own.map(square)),
         ),
       ),
@@ -74,8 +77,11 @@ const square = (row) =>
       `${behind(row)} behind${row.reason ? `; ${row.reason}` : ""}`,
   });
 
-function grouped(rows) {
+function grouped(rows, by) {
   const found = new Map();
-  for (const it of rows) found.set(it.topic, [...(found.get(it.topic) ?? []), it]);
+  for (const it of rows) {
+    if (!found.has(it[by])) found.set(it[by], []);
+    found.get(it[by]).push(it);
+  }
   return found;
 }

@@ -1,8 +1,9 @@
-// The history of a source: minutes from the tables, and the last ones by the second, in one plot.
+// The history of a source, a hub topic, or all: minutes from the tables, and the last ones by the
+// second, in one plot.
 
 import { ask } from "./api.js";
 import { el, kindOfLevel } from "./dom.js";
-import { briefly, bytes, count, counted, seconds, short } from "./format.js";
+import { briefly, brieflyOfMillis, bytes, count, counted, seconds, short } from "./format.js";
 import { extend, follow, isLive } from "./live.js";
 import { plot } from "./plot.js";
 
@@ -14,20 +15,28 @@ const RANGES = [
 ];
 /** The range that was chosen, on whichever page; null before anyone has chosen. */
 let chosen = null;
-/** A source opens by the second, the timeline with enough hours for something to have happened. */
-const rangeOf = (alias) => chosen ?? (alias === null ? RANGES[1] : RANGES[0]);
+/** Whose history: of all sources together, of one, or of what goes into a hub topic. */
+export const ALL = { name: null, query: "", stored: "&total=true" };
+export function ofSource(alias) {
+  const query = `&source=${encodeURIComponent(alias)}`;
+  return { name: alias, query, stored: query };
+}
+export function ofTopic(topic) {
+  const query = `&hub_topic=${encodeURIComponent(topic)}`;
+  return { name: topic, query, stored: `${query}&total=true`, isTopic: true };
+}
+
+/** All opens with enough hours for something to have happened, the others by the second. */
+const rangeOf = (whose) => chosen ?? (whose === ALL ? RANGES[1] : RANGES[0]);
 
 const rate = (name) => (row) => (row.seconds ? row[name] / row.seconds : null);
 const orNone = (say) => (value) => (value === null ? "none" : say(value));
-
-const brieflyOfMillis = (value) => briefly(value / 1000);
 
 /** Each plot: its title, its lines as [name, of a row of the tables, of the live series]. */
 const PLOTS = [
   ["Records per second", [["records/s", rate("records"), "records_per_second"]], count, short],
   ["Bytes per second", [["bytes/s", rate("bytes"), "bytes_per_second"]], bytes, bytes],
   ["Lag in offsets", [["lag", (row) => row.lag, "lag"]], count, short],
-  ["Lag in bytes", [["lag", (row) => row.lag_bytes, null]], bytes, bytes],
   ["Behind", [["behind", (row) => row.seconds_behind, null]], seconds, briefly],
   [
     "Copy latency",
@@ -60,18 +69,28 @@ let wanted = "";
 /** What happened in the chosen range, the oldest first; and why newer events are not kept. */
 export const past = () => known;
 
-/** Asks for what the chosen range of a source needs, once in a while; of all where it is null. */
-export async function learn(alias) {
-  const [name, span, step] = rangeOf(alias);
-  const key = JSON.stringify([alias, name]);
+/**
+ * The plots of a hub topic: tasks count no latency by topic, and lags of it are in the tables. A
+ * topic has no row of a minute in which nothing was copied, so rates have 0 in place of a hole.
+ */
+const OF_TOPIC = [
+  ...PLOTS.slice(0, 2).map(([title, [line], ...how]) => [title, [[...line, 0]], ...how]),
+  ["Lag in offsets", [["lag", (row) => row.lag, null]], count, short],
+];
+
+/** Asks for what the chosen range needs, once in a while. */
+export async function learn(whose) {
+  const [name, span, step] = rangeOf(whose);
+  const key = JSON.stringify([whose.query, name]);
   wanted = key;
   const isFresh = known.key === key && Date.now() - known.at < FRESH;
-  const of = alias === null ? "" : `&source=${encodeURIComponent(alias)}`;
-  const rowsOf = alias === null ? "&total=true" : of;
+  const eventsOf = whose.isTopic ? "" : whose.query;
   const [live, stored, { events, failing }] = await Promise.all([
-    isFresh ? null : ask(`/api/live/history?${of.slice(1)}`),
-    isFresh || step === null ? null : ask(`/api/history?since=${span}s&step=${step}${rowsOf}`),
-    ask(`/api/events?since=${span}s&limit=${MOST}${of}`),
+    isFresh ? null : ask(`/api/live/history?${whose.query.slice(1)}`),
+    isFresh || step === null
+      ? null
+      : ask(`/api/history?since=${span}s&step=${step}${whose.stored}`),
+    ask(`/api/events?since=${span}s&limit=${MOST}${eventsOf}`),
   ]);
   if (wanted !== key) return;
   if (isFresh) {
@@ -92,31 +111,43 @@ const slowest = ([title, lines, say, axis]) =>
     : [title, lines, say, axis];
 
 /** Whether the range shows seconds from memory only, and no rows of the tables. */
-const isBySecond = (alias) => rangeOf(alias)[2] === null;
+const isBySecond = (whose) => rangeOf(whose)[2] === null;
 
-/** The plots of a source, or of all where it is null, as far as the range has what they show. */
-function plotsOf(alias) {
-  if (isBySecond(alias)) return PLOTS.filter(([, lines]) => lines.every(([, , name]) => name));
-  return alias === null ? PLOTS.map(slowest) : PLOTS;
+/** The plots, as far as the range has what they show. */
+function plotsOf(whose) {
+  const all = whose.isTopic ? OF_TOPIC : PLOTS;
+  if (isBySecond(whose)) return all.filter(([, lines]) => lines.every(([, , name]) => name));
+  return whose === ALL ? all.map(slowest) : all;
+}
+
+/** What a live moment has of it; null where it is no part of the moment. */
+function figuresIn(moment, whose) {
+  if (whose === ALL) return moment.total;
+  if (!whose.isTopic) return moment.sources.find((it) => it.alias === whose.name) ?? null;
+  const into = moment.flows?.filter((it) => it.topic === whose.name) ?? [];
+  const sum = (name) => into.reduce((all, it) => all + it[name], 0);
+  return into.length
+    ? { records_per_second: sum("records_per_second"), bytes_per_second: sum("bytes_per_second") }
+    : null;
 }
 
 /** The plots, with the choice of a range above them. They follow live moments. */
-export function history(alias, redraw) {
+export function history(whose, redraw) {
   const marks = [el("i", { class: "tick warn" }), el("i", { class: "tick bad" })];
   const head = el(
     "div",
     { class: "heading" },
     el("h2", {}, "History (UTC)"),
-    choice(alias, redraw),
+    choice(whose, redraw),
     el("p", { class: "soft legend" }, marks[0], " warning ", marks[1], " error"),
   );
   if (!known.rows.length && !known.live.times.length) {
-    const why = isBySecond(alias)
+    const why = isBySecond(whose)
       ? "There is none yet: figures come each second, once records are copied."
       : "There is none yet: rows are kept as often as timeline.interval says.";
     return el("section", {}, head, el("p", { class: "soft" }, why));
   }
-  const made = plotsOf(alias).map((it) => onePlot(it, marks, isBySecond(alias)));
+  const made = plotsOf(whose).map((it) => onePlot(it, marks, isBySecond(whose)));
   const place = el(
     "div",
     { class: "plots" },
@@ -124,7 +155,7 @@ export function history(alias, redraw) {
   );
   const { key } = known;
   follow(place, (moment) => {
-    const found = alias === null ? moment.total : moment.sources.find((it) => it.alias === alias);
+    const found = figuresIn(moment, whose);
     // While another page is asked for, what is known may be of that one already.
     if (!found || !isLive() || known.key !== key) return;
     extend(known.live, Date.parse(moment.at) / 1000, found);
@@ -160,7 +191,10 @@ function marked(drawn, [warning, error]) {
 /** Where rows are missing for longer, in seconds, a line has a hole: the instance was down. */
 const HOLE = 90;
 
-/** Rows that ended before `first` as moments and columns; with a hole where rows are missing. */
+/**
+ * Rows that ended before `first` as moments and columns; with a hole where rows are missing, or what
+ * a line has in place of one.
+ */
 export function columnsOf(rows, lines, first) {
   const at = [];
   const columns = lines.map(() => []);
@@ -168,8 +202,9 @@ export function columnsOf(rows, lines, first) {
     const end = Date.parse(row.at) / 1000;
     const missing = at.length ? end - row.seconds - at.at(-1) : 0;
     if (missing > Math.max(HOLE, row.seconds / 2)) {
-      at.push(at.at(-1) + 1);
-      for (const it of columns) it.push(null);
+      at.push(at.at(-1) + 1, end - row.seconds);
+      for (const [number, [, , , hole]] of lines.entries())
+        columns[number].push(hole ?? null, hole ?? null);
     }
     if (end >= first) break;
     at.push(end);
@@ -215,7 +250,7 @@ function onePlot([title, lines, say, axis], marks, bySecond) {
   return { figure: made.figure, refresh: () => made.update(...dataOf(lines, bySecond)) };
 }
 
-function choice(alias, redraw) {
+function choice(whose, redraw) {
   return el(
     "div",
     { class: "choice", role: "group", "aria-label": "How far back" },
@@ -224,7 +259,7 @@ function choice(alias, redraw) {
         "button",
         {
           type: "button",
-          "aria-pressed": String(it === rangeOf(alias)),
+          "aria-pressed": String(it === rangeOf(whose)),
           on: {
             click: () => {
               chosen = it;

@@ -61,11 +61,11 @@ export function extend(kept, at, figures) {
   const { times, series } = kept;
   // Its times are rounded to tenths: the moment that it ends with comes by the stream as well.
   if (times.length && at < times.at(-1) + 0.1) return;
-  const { age_ms: age, flight_ms: flight } = figures.latency;
+  const { age_ms: age, flight_ms: flight } = figures.latency ?? {};
   const values = {
     records_per_second: figures.records_per_second,
     bytes_per_second: figures.bytes_per_second,
-    lag: figures.lag,
+    lag: figures.lag ?? null,
     flight_p50_ms: flight?.p50 ?? null,
     flight_p99_ms: flight?.p99 ?? null,
     age_p50_ms: age?.p50 ?? null,

@@ -8,6 +8,7 @@ import { count } from "./format.js";
 const clocks = (moments) => {
   const apart = moments.length > 1 ? moments[1] - moments[0] : 60;
   return moments.map((moment) => {
+    if (moment === null) return "";
     const text = new Date(moment * 1000).toISOString();
     return apart >= 86_400 ? text.slice(5, 10) : text.slice(11, apart < 60 ? 19 : 16);
   });
@@ -22,6 +23,17 @@ function clock(moment, moments) {
 
 /** Lines of more points than this are too dense for dashes: their colors distinguish them. */
 const DENSE = 200;
+/** Steps of the time axis, in seconds: close enough that a short time has labels, too. */
+const STEPS = [
+  1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200,
+].concat([1, 2, 7, 14, 28].map((days) => days * 86_400));
+/** Room for the labels beside a plot, in px a letter; it grows in steps, so it seldom moves. */
+const LETTER = 6.6;
+const ROOM = 12;
+const roomFor = (labels) => {
+  const longest = Math.max(3, ...(labels ?? []).map((it) => it?.length ?? 0));
+  return ROOM * Math.ceil((longest * LETTER + 10) / ROOM);
+};
 const DASHES = [[], [6, 3], [2, 3]];
 const widthOf = (place) => Math.max(180, place.clientWidth);
 
@@ -71,8 +83,7 @@ export function plot(title, at, lines, look = {}) {
       const text = say(data[line + 1][number]);
       setText(word, text);
     }
-    when.textContent =
-      index === undefined || index === null ? "" : clock(data[0][number], data[0]);
+    when.textContent = index === undefined || index === null ? "" : clock(data[0][number], data[0]);
   };
   describe();
   // Its width is known when it is in the page.
@@ -113,7 +124,7 @@ function options(figure, place, { dashed, swatches, names, axis, height, mark, d
     width: widthOf(place),
     height,
     // The last label on the time axis has room beside the plot.
-    padding: [null, 24, null, null],
+    padding: [6, 18, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { setScale: false, x: false, y: false }, points: { size: 6 } },
     hooks: { setCursor: [(it) => describe(it.cursor.idx)], draw: mark ? [mark] : [] },
@@ -122,8 +133,21 @@ function options(figure, place, { dashed, swatches, names, axis, height, mark, d
     },
     tzDate: (moment) => uPlot.tzDate(new Date(moment * 1000), "Etc/UTC"),
     axes: [
-      { ...shared, space: 70, values: (_, moments) => clocks(moments), size: 24 },
-      { ...shared, size: 58, space: 34, values: (_, numbers) => numbers.map(axis) },
+      {
+        ...shared,
+        incrs: STEPS,
+        // The first moment of a step may be after the newest one, where a label would be cut off.
+        filter: (it, moments) => moments.map((one) => (one <= it.scales.x.max ? one : null)),
+        space: (_, __, low, high) => (high - low < 180 ? 72 : 52),
+        values: (_, moments) => clocks(moments),
+        size: 22,
+      },
+      {
+        ...shared,
+        size: (_, labels) => roomFor(labels),
+        space: 34,
+        values: (_, numbers) => numbers.map(axis),
+      },
     ],
     series: [
       {},

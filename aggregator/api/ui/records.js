@@ -1,7 +1,7 @@
 // Records of a topic, at the hub or at a source: the newest, or from an offset or a time on.
 
 import { ask, heard } from "./api.js";
-import { el, moment, table } from "./dom.js";
+import { el, moment, table, trail } from "./dom.js";
 import { bytes, readAs, some, written } from "./format.js";
 import { waiting } from "./loading.js";
 
@@ -33,6 +33,10 @@ export async function records(topic, redraw) {
   return {
     at: now,
     parts: [
+      trail([
+        ["Topics", "#/topics"],
+        [topic, `#/topic/${encodeURIComponent(topic)}`],
+      ]),
       el("h1", {}, `Records of ${topic}`),
       form(topic, it, wish, redraw),
       error ? el("p", { class: "bad", role: "alert" }, error) : null,

@@ -11,11 +11,12 @@ import {
   states,
   table,
   topicLink,
+  trail,
 } from "./dom.js";
 import { fill, preview, sure } from "./dialog.js";
 import { age, behind, bytes, count, percentiles, seconds, some } from "./format.js";
 import { heat } from "./heat.js";
-import { history, learn } from "./history.js";
+import { history, learn, ofSource } from "./history.js";
 import { follow, offer } from "./live.js";
 
 const ACTIONS = {
@@ -35,7 +36,7 @@ export async function source(alias, redraw) {
   const [now, each] = await Promise.all([
     ask(path),
     ask(`/api/lag?source=${encodeURIComponent(alias)}`),
-    learn(alias),
+    learn(ofSource(alias)),
   ]);
   const it = now.source;
   offer({ at: now.at, rate_seconds: 60, total: it, sources: [it], flows: null });
@@ -43,6 +44,7 @@ export async function source(alias, redraw) {
   return {
     at: now,
     parts: [
+      trail([["Overview", "#/"]]),
       el("h1", {}, it.title ? `${it.title} (${alias})` : alias),
       el("p", { class: "lead" }, stateOf(it), " ", since(it)),
       matchesNothing(it)
@@ -54,11 +56,11 @@ export async function source(alias, redraw) {
         : null,
       actions(now, path, redraw),
       facts(figures(it)),
-      history(alias, redraw),
+      history(ofSource(alias), redraw),
       el("h2", {}, "Topics"),
       topicsOf(now.topics),
       el("h2", {}, "Partitions"),
-      heat(each.rows),
+      heat(each.rows, "topic"),
       more(
         key,
         `Its ${some(it.partitions, "partition")}, and what reads each`,

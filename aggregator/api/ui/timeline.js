@@ -2,10 +2,10 @@
 
 import { ask } from "./api.js";
 import { el, kindOfLevel, moment, sourceLink, table } from "./dom.js";
-import { history, learn, MOST, past } from "./history.js";
+import { ALL, history, learn, MOST, past } from "./history.js";
 
 export async function timeline(_, redraw) {
-  const [now] = await Promise.all([ask("/api/overview"), learn(null)]);
+  const [now] = await Promise.all([ask("/api/overview"), learn(ALL)]);
   const { events, failing } = past();
   const titles = new Map(now.sources.map((it) => [it.alias, it.title]));
   return {
@@ -13,7 +13,7 @@ export async function timeline(_, redraw) {
     parts: [
       el("h1", {}, "Timeline"),
       failing ? el("p", { class: "bad" }, `Newer events are not kept: ${failing}`) : null,
-      history(null, redraw),
+      history(ALL, redraw),
       el("h2", {}, "Events"),
       events.length
         ? table(

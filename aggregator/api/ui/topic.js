@@ -2,8 +2,10 @@
 
 import { ask, heard } from "./api.js";
 import { explained, readable } from "./configs.js";
-import { el, facts, moment, more, sourceLink, states, table, topicLink } from "./dom.js";
+import { el, facts, moment, more, sourceLink, states, table, topicLink, trail } from "./dom.js";
 import { bytes, count, readAs, seconds, written } from "./format.js";
+import { heat } from "./heat.js";
+import { history, learn, ofTopic } from "./history.js";
 
 const FRESH = 10_000;
 /** With many sources each is looked at less often: about one of them in this time. */
@@ -73,6 +75,7 @@ async function answersAbout(name) {
   const answers = await Promise.all([
     ask("/api/overview"),
     ask(`/api/hub/topics/${encodeURIComponent(name)}`),
+    ask(`/api/lag?hub_topic=${encodeURIComponent(name)}`).then((it) => it.rows),
   ]);
   newest = { name, at: Date.now(), answers };
   return answers;
@@ -80,7 +83,7 @@ async function answersAbout(name) {
 
 export async function topic(name, redraw) {
   const place = location.hash;
-  const [now, it] = await answersAbout(name);
+  const [[now, it, rows]] = await Promise.all([answersAbout(name), learn(ofTopic(name))]);
   const sides = [
     [null, name, "the hub"],
     ...it.sources.map((side) => [side.source, side.topic, side.title || side.source]),
@@ -94,6 +97,7 @@ export async function topic(name, redraw) {
   return {
     at: now,
     parts: [
+      trail([["Topics", "#/topics"]]),
       el("h1", {}, name),
       el(
         "p",
@@ -112,6 +116,8 @@ export async function topic(name, redraw) {
       it.held_up
         ? el("p", { class: "warn" }, `It is complete no further, because ${it.held_up}.`)
         : null,
+      history(ofTopic(name), redraw),
+      el("h2", {}, "Sources"),
       table(
         "What goes into it",
         [
@@ -127,6 +133,7 @@ export async function topic(name, redraw) {
         ],
         it.sources,
       ),
+      heat(rows, "cluster"),
       differences(found, redraw),
       ...found.flatMap((it) => side(it, redraw, found.length > MANY)),
     ],

@@ -19,7 +19,7 @@ from aggregator.extras.notebook.record_frames import Offsets, Span, open_session
 from aggregator.features.completeness.claim_table import CompletenessTable
 from aggregator.features.connectors.connector_table import load_effective
 from aggregator.features.timeline.minutes import moment_of
-from aggregator.features.timeline.past_queries import Joining, read_history
+from aggregator.features.timeline.past_queries import Joining, Of, read_history
 from aggregator.features.timeline.timeline_report import HistoryRow
 from aggregator.model.errors import AggregatorError
 from aggregator.store.state_store import StateStore
@@ -217,7 +217,7 @@ class Hub:
     ) -> tuple[HistoryRow, ...]:
         begin, end = _span(since, until)
         found = read_history(
-            self.config, begin, end, source=source, topic=topic, joining=Joining(step_seconds)
+            self.config, begin, end, of=Of(source, topic), joining=Joining(step_seconds)
         )
         return found.rows
 

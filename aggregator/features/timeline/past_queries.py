@@ -3,8 +3,10 @@
 Nothing is decided by their rows: a commit is not forced to the disk.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -45,6 +47,33 @@ def within(since: datetime, until: datetime, **equal: str | None) -> pc.Expressi
     return wanted
 
 
+class Of(NamedTuple):
+    """Whose rows: of a source, or with None of all; of a topic, or with None of all of its topics.
+
+    With `into` those of these (source, topic) alone.
+    """
+
+    source: str | None = None
+    topic: str | None = None
+    into: Sequence[tuple[str, str]] | None = None
+
+    def fits(self) -> pc.Expression:
+        """The condition for a row."""
+        if self.into is not None:
+            any_of = (
+                (pc.field("source") == source) & (pc.field("topic") == topic)
+                for source, topic in self.into
+                if self.source in (None, source)
+            )
+            return reduce(or_, any_of, pc.scalar(False))
+        # Left out by the table: rows of topics are many times those of the sources.
+        of = pc.field("topic").is_null() if self.topic is None else pc.field("topic") == self.topic
+        return of if self.source is None else of & (pc.field("source") == self.source)
+
+
+ALL = Of()
+
+
 class Joining(NamedTuple):
     """How rows are joined: to spans of `step_seconds`, and with `total` all sources to one.
 
@@ -64,18 +93,14 @@ def read_history(
     since: datetime,
     until: datetime,
     *,
-    source: str | None = None,
-    topic: str | None,
+    of: Of = ALL,
     joining: Joining = AS_THEY_ARE,
 ) -> HistoryReport:
-    """Rows of the sources, or with `topic` those of a topic, after `since` and up to `until`.
+    """The rows that are asked for, after `since` and up to `until`.
 
     With a total the rows that end together are one, see `together`. Raises CheckpointError.
     """
-    wanted = within(since, until, source=source, topic=topic)
-    if topic is None:
-        # Left out by the table: rows of topics are many times those of the sources.
-        wanted = wanted & pc.field("topic").is_null()
+    wanted = within(since, until) & of.fits()
     step_seconds, total, most = joining
     log = history_log(StateStore.of(config.checkpoint))
     # One more shows whether there are more.
@@ -91,7 +116,9 @@ def read_history(
 
 
 def together(rows: pa.Table) -> pa.Table:
-    """Rows of a topic, or of none, that end at the same moment as one, of a source without a name.
+    """Rows of topics, or of none, that end at the same moment as one, of a source without a name.
+
+    Of several topics it has the name of the first.
 
     What is known of counts and lags is added up. How far behind, and each percentile, is the
     largest: that of the slowest source, as a table has no percentiles of all of them together.
@@ -99,10 +126,10 @@ def together(rows: pa.Table) -> pa.Table:
     how = {"seconds": "max", **dict.fromkeys(ADDED, "sum"), **dict.fromkeys(WORST, "max")}
     # A table that an older version has written may lack some.
     known = {name: it for name, it in how.items() if name in rows.column_names}
-    found = rows.group_by(["at", "topic"]).aggregate(list(known.items()))
+    found = rows.group_by(["at"], use_threads=False).aggregate([*known.items(), ("topic", "first")])
     blank = pa.repeat("", found.num_rows)
     columns = {name: found[f"{name}_{it}"] for name, it in known.items()}
-    named = {"at": found["at"], "topic": found["topic"], "source": blank, "state": blank}
+    named = {"at": found["at"], "topic": found["topic_first"], "source": blank, "state": blank}
     return pa.table({**named, **columns})
 
 
