@@ -134,6 +134,8 @@ def _source_and_topic(visitor: Visitor, topic: str) -> None:
     visitor.page.get_by_text("Its 3 partitions, and what reads each").click()
     visitor.page.get_by_role("link", name=topic).first.click()
     visitor.page.get_by_role("heading", name=topic, level=1).wait_for()
+    visitor.page.locator("figcaption").get_by_text("Records per second").wait_for()
+    visitor.page.get_by_role("img", name="Partitions: 6 at the end").wait_for()
     for where in ("the hub", "Frankfurt", "Virginia"):
         visitor.page.get_by_role("region", name=f"The newest records at {where}").wait_for()
     at_hub = visitor.page.get_by_role("region", name="The newest records at the hub").inner_text()

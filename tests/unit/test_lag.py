@@ -15,6 +15,7 @@ from aggregator.status.lag import (
     make_report,
     measured,
     only,
+    only_into,
     report_of,
     with_bytes,
 )
@@ -30,7 +31,7 @@ from aggregator.status.rates import (
     rates,
 )
 from aggregator.status.schema import PartitionState, PartitionStatus, Phase, Status
-from support.statuses import status_with
+from support.statuses import status_with, whole_status
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -103,6 +104,15 @@ def test_the_lag_of_one_source_or_topic_has_its_own_totals() -> None:
     assert only(whole, "eu", "payments").rows == (whole.rows[1],)
     assert only(whole, "nix", None).rows == ()
     assert only(whole, None, None) is whole
+
+
+def test_the_lag_of_a_hub_topic_is_that_of_what_is_copied_to_it() -> None:
+    status = whole_status(sources=2, topics=2, partitions=3)
+    whole = report_of(status)
+    into = only_into(whole, status, "hub.t1")
+    assert [(it.cluster, it.topic) for it in into.rows] == [("s0", "t1")] * 3 + [("s1", "t1")] * 3
+    assert into.totals[-1].partitions == 6
+    assert only_into(whole, status, "absent").rows == ()
 
 
 def test_rates_between_two_readings() -> None:

@@ -14,6 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 from typer.testing import CliRunner
 
+from aggregator.api.latest_status import StatusHolder
 from aggregator.cli.main import app
 from aggregator.config.load import load_text
 from aggregator.config.schema import TimelineConfig
@@ -422,7 +423,9 @@ def test_whatever_goes_wrong_is_an_event_and_not_the_end_of_it(running: Running)
 
 @pytest.fixture
 def url(running: Running) -> Iterator[str]:
-    with served(app_over(running.control, recorder=running.recorder)) as server:
+    holder = StatusHolder()
+    holder.put(NOW, Phase.RUNNING, whole_status)
+    with served(app_over(running.control, holder, running.recorder)) as server:
         yield server.url
         running.recorder.feed.close()
 
@@ -446,6 +449,9 @@ def test_rest_shows_events_kept_or_not_and_history(running: Running, url: str) -
     rows = ask("GET", f"{url}/api/history?since={since}")[1]["rows"]
     assert [(it["source"], it["topic"], it["records"]) for it in rows] == [("s0", None, 0)]
     assert len(ask("GET", f"{url}/api/history?since={since}&topic=t0&step=1h")[1]["rows"]) == 1
+    for topic, many in (("hub.t0", 1), ("absent", 0)):
+        path = f"{url}/api/history?since={since}&hub_topic={topic}"
+        assert len(ask("GET", path)[1]["rows"]) == many
     (whole,) = ask("GET", f"{url}/api/history?since={since}&total=true")[1]["rows"]
     assert (whole["source"], whole["records"]) == ("", 0)
     limited = ask("GET", f"{url}/api/history?since={since}&limit=1")[1]
@@ -462,6 +468,8 @@ def test_rest_shows_events_kept_or_not_and_history(running: Running, url: str) -
         "history?step=0.1ms",
         "history?limit=0",
         "history?limit=100001",
+        "history?topic=t0&hub_topic=hub.t0",
+        "live/history?source=s0&hub_topic=hub.t0",
         "events?limit=0",
     ],
 )

@@ -197,7 +197,7 @@ function differences(found, redraw) {
       [
         ["config", ([name]) => name],
         ...answered.map((side) => [`at ${side.title}`, ([, value]) => value(side), "value"]),
-        ["what that means", ([name]) => explained(name), "text"],
+        ["what that means", ([name]) => explained(name), "text wide"],
       ],
       rows,
     );
