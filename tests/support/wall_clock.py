@@ -6,14 +6,14 @@ What is monotonic stays as it is, and so do the times of files.
 from __future__ import annotations
 
 import os
-import sysconfig
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 VARIABLE = "LIBFAKETIME"
-INSTALL = "apt install libfaketime"
-PLATFORM = sysconfig.get_config_var("MULTIARCH") or ""
-PLACE = Path("/usr/lib") / PLATFORM / "faketime" / "libfaketime.so.1"
+PACKAGE = "libfaketime"
+INSTALL = f"pip install {PACKAGE}"
+IN_PACKAGE = Path("vendor") / "libfaketime" / "src" / "libfaketime.so.1"
 
 
 class NoWallClockError(Exception):
@@ -30,7 +30,7 @@ class WallClock:
             "FAKETIME_TIMESTAMP_FILE": str(file),
             "FAKETIME_CACHE_DURATION": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            # With it, timed waits of Java return at once (0.9.10, OpenJDK 17, glibc 2.36).
+            # With it, timed waits of Java return at once (OpenJDK 17, glibc 2.36).
             "FAKETIME_FORCE_MONOTONIC_FIX": "0",
             "NO_FAKE_STAT": "1",
         }
@@ -45,11 +45,18 @@ class WallClock:
 
 
 def library() -> Path:
-    """The library: by the environment variable, else Debian's; NoWallClockError without it."""
-    found = Path(os.environ.get(VARIABLE) or PLACE)
-    if not found.is_file():
-        raise NoWallClockError(
-            f"another time of day needs libfaketime, which is not at {found}: `{INSTALL}` gets it, "
-            f"and the environment variable {VARIABLE} may name the file"
-        )
-    return found
+    """The library: by the environment variable, else that of the package; NoWallClockError without.
+
+    Up to version 0.9.10, which Debian 12 has, Python cannot sleep with it.
+    """
+    spec = find_spec(PACKAGE)
+    places = [Path(it) / IN_PACKAGE for it in (spec and spec.submodule_search_locations) or ()]
+    if named := os.environ.get(VARIABLE):
+        places = [Path(named)]
+    for found in places:
+        if found.is_file():
+            return found
+    raise NoWallClockError(
+        f"another time of day needs libfaketime: `{INSTALL}` gets it (with a C compiler), and the "
+        f"environment variable {VARIABLE} may name the file, of version 0.9.11 or newer"
+    )

@@ -19,7 +19,7 @@ def test_without_the_library_a_campaign_says_how_to_get_it_before_it_starts_anyt
     done = CliRunner().invoke(app, ["--kinds", "clock-step", "--out", str(tmp_path)])
     assert done.exit_code == 2
     (line,) = done.output.splitlines()
-    assert "apt install libfaketime" in line and VARIABLE in line
+    assert "pip install libfaketime" in line and VARIABLE in line
     assert not list(tmp_path.iterdir())
 
 

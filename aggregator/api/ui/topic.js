@@ -106,7 +106,7 @@ export async function topic(name, redraw) {
         " at the hub or at a source: by offset, time, key or header.",
       ),
       facts([
-        ["records/s, of the last minute", rate(it)],
+        ["records/s, last minute", rate(it)],
         ["records since the start", count(it.records)],
         ["bytes", bytes(it.bytes)],
         ["lag", count(it.lag)],
@@ -133,6 +133,7 @@ export async function topic(name, redraw) {
         ],
         it.sources,
       ),
+      rows.length ? el("h2", {}, "Partitions") : null,
       heat(rows, "cluster"),
       differences(found, redraw),
       ...found.flatMap((it) => side(it, redraw, found.length > MANY)),
