@@ -24,15 +24,19 @@ final class HubProducers {
 
     private static final Logger LOG = LoggerFactory.getLogger(HubProducers.class);
 
+    private static final String SPLITS = "batch-split-total";
+
     private final TaskSpec spec;
     private final Opener opener;
     private volatile Producer<byte[], byte[]> usual;
     private Metric retries;
     private Metric usualFree;
+    private Metric splits;
     private volatile Producer<byte[], byte[]> numbered;
     private Metric numberedRetries;
     private volatile Producer<byte[], byte[]> careful;
     private Metric carefulFree;
+    private Metric carefulSplits;
     /** Of the producers before these. */
     private long retriedBefore;
     /** The one that was closed last, while no other one is in its place. */
@@ -52,6 +56,7 @@ final class HubProducers {
             retries = metric(made, "record-retry-total");
         }
         usualFree = metric(made, "buffer-available-bytes");
+        splits = metric(made, SPLITS);
         usual = made;
     }
 
@@ -71,6 +76,11 @@ final class HubProducers {
     /** Records that the hub answered with an error and that were sent again, as Kafka counts. */
     synchronized long retried() {
         return retriedBefore + count(retries) + count(numberedRetries);
+    }
+
+    /** How many batches those that are open have taken apart, as the hub called them too large. */
+    long splits() {
+        return count(splits) + count(carefulSplits);
     }
 
     /** Bytes that are free in their buffers for records, where least are. */
@@ -103,6 +113,7 @@ final class HubProducers {
             case CAREFUL -> {
                 careful = null;
                 carefulFree = null;
+                carefulSplits = null;
             }
         }
     }
@@ -146,6 +157,7 @@ final class HubProducers {
         if (careful == null) {
             careful = opener.open(spec.careful);
             carefulFree = metric(careful, "buffer-available-bytes");
+            carefulSplits = metric(careful, SPLITS);
         }
         return careful;
     }

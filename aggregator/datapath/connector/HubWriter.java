@@ -12,6 +12,7 @@ import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.apache.kafka.common.errors.TimeoutException;
 
@@ -187,6 +188,8 @@ final class HubWriter {
      * How long report points wait for an answer, and one that is left alone for those of others.
      */
     private static final long SILENT_MS = 2_000;
+    /** Looks in a row with batches taken apart: a few may be, as compression is a guess. */
+    private static final int MOST_SPLIT_LOOKS = 4;
     /** Until what the hub has refused for a moment is sent again. */
     private static final long AGAIN_MS = 1_000;
 
@@ -215,6 +218,8 @@ final class HubWriter {
     private long heldBytes;
     private long retried;
     private long rises;
+    private long splits;
+    private int splitLooks;
     private long againAt;
     private volatile Throwable failure;
 
@@ -284,6 +289,7 @@ final class HubWriter {
             retried = total;
             rises++;
         }
+        lookAtSplits();
         if (producers.hasCareful()) {
             becomeUsual();
         }
@@ -303,6 +309,24 @@ final class HubWriter {
             }
         }
         return null;
+    }
+
+    /**
+     * A producer of records makes the same batches of one that it takes apart (KAFKA-8350): when a
+     * hub topic takes less than it did, it would repeat that until it gives up. The next one has
+     * batches of another size.
+     */
+    private void lookAtSplits() {
+        long total = producers.splits();
+        splitLooks = total > splits ? splitLooks + 1 : 0;
+        splits = total;
+        if (splitLooks > MOST_SPLIT_LOOKS) {
+            failed(
+                null,
+                new RecordTooLargeException(
+                    "the hub refuses batches as too large, again and again: one of its topics takes"
+                    + " less than when the task began"));
+        }
     }
 
     /** After `tick`: the places of which nothing was answered for a while. */

@@ -43,8 +43,8 @@ def hub_producer(
     """The producer's settings for records of these source topics into these hub topics.
 
     `batch.size` stays within what every hub topic takes. A larger batch is refused, and a producer
-    that splits it makes batches of `batch.size` again, until delivery.timeout.ms ends it
-    (KAFKA-8350). With a local master and a local checkpoint they never give up, unless the user
+    that splits it makes batches of `batch.size` again, until delivery.timeout.ms or the task ends
+    it (KAFKA-8350). With a local master and a local checkpoint they never give up, unless the user
     says otherwise: there a lane's old producer can be seen, and is waited for. On executors, or
     when another machine may take over, it is waited out: they give up as Kafka's defaults say.
     """
