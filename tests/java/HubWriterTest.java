@@ -34,6 +34,7 @@ import org.apache.kafka.common.errors.NetworkException;
 import org.apache.kafka.common.errors.NotEnoughReplicasAfterAppendException;
 import org.apache.kafka.common.errors.NotEnoughReplicasException;
 import org.apache.kafka.common.errors.OutOfOrderSequenceException;
+import org.apache.kafka.common.errors.RecordTooLargeException;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.junit.jupiter.api.AfterEach;
@@ -50,12 +51,14 @@ class HubWriterTest {
         private final AtomicInteger interrupts = new AtomicInteger();
         private long retried;
         private long free = BUFFER;
+        private long splits;
         private int closings;
 
         private Mock() {
             super(false, null, new ByteArraySerializer(), new ByteArraySerializer());
             number("record-retry-total", () -> retried);
             number("buffer-available-bytes", () -> free);
+            number("batch-split-total", () -> splits);
         }
 
         private void number(String name, java.util.function.Supplier<Long> value) {
@@ -822,6 +825,23 @@ class HubWriterTest {
         assertTrue(Thread.interrupted());
         assertTrue(usual.closed());
         assertTrue(careful.closed());
+    }
+
+    @Test
+    void batchesThatAreTakenApartAgainAndAgainEndItAndFewDoNot() {
+        send(0, "a");
+        for (int i = 0; i < 20; i++) {
+            // Now and then, as where compression was guessed wrongly.
+            usual.splits += i % 4 == 3 ? 0 : 7;
+            writer.tick();
+        }
+        assertNull(writer.failure());
+        for (int i = 0; i < 5; i++) {
+            usual.splits += 7;
+            writer.tick();
+        }
+        assertInstanceOf(RecordTooLargeException.class, writer.failure());
+        assertTrue(usual.closed());
     }
 
     private HubWriter.Stuck tickFor(int seconds, boolean answers) {

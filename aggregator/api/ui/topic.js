@@ -75,7 +75,7 @@ async function answersAbout(name) {
   const answers = await Promise.all([
     ask("/api/overview"),
     ask(`/api/hub/topics/${encodeURIComponent(name)}`),
-    ask(`/api/lag?hub_topic=${encodeURIComponent(name)}`).then((it) => it.rows),
+    ask(`/api/lag?hub_topic=${encodeURIComponent(name)}`).then(({ rows }) => rows),
   ]);
   newest = { name, at: Date.now(), answers };
   return answers;
@@ -83,7 +83,7 @@ async function answersAbout(name) {
 
 export async function topic(name, redraw) {
   const place = location.hash;
-  const [[now, it, rows]] = await Promise.all([answersAbout(name), learn(ofTopic(name))]);
+  const [[now, it, parts]] = await Promise.all([answersAbout(name), learn(ofTopic(name))]);
   const sides = [
     [null, name, "the hub"],
     ...it.sources.map((side) => [side.source, side.topic, side.title || side.source]),
@@ -133,8 +133,8 @@ export async function topic(name, redraw) {
         ],
         it.sources,
       ),
-      rows.length ? el("h2", {}, "Partitions") : null,
-      heat(rows, "cluster"),
+      parts.length ? el("h2", {}, "Partitions") : null,
+      heat(parts, "cluster"),
       differences(found, redraw),
       ...found.flatMap((it) => side(it, redraw, found.length > MANY)),
     ],
