@@ -123,9 +123,9 @@ def _source_and_topic(visitor: Visitor, topic: str) -> None:
     # It opens by the second; what only the tables have comes with hours.
     figures = visitor.page.locator("figcaption")
     figures.get_by_text("Records per second").wait_for()
-    expect(figures.get_by_text("Behind")).to_have_count(0)
+    expect(figures.get_by_text("Behind", exact=True)).to_have_count(0)
     visitor.page.get_by_role("button", name="6 hours").click()
-    figures.get_by_text("Behind").wait_for()
+    figures.get_by_text("Behind", exact=True).wait_for()
     visitor.page.get_by_text("Its 3 partitions, and what reads each").click()
     each = visitor.page.get_by_role("region", name="Each partition")
     each.get_by_role("row", name=re.compile(rf"{topic}\s+2\s+running")).wait_for()
