@@ -26,10 +26,10 @@ const stepOf = (row) => STEPS.find(([, , fits]) => fits(row));
 let newest = [];
 
 /**
- * The map, a row for each value of a column `by`, with a legend that counts each step; rows of later
- * calls replace it.
+ * The map, a line for each name that `nameOf` has for rows, with a legend that counts each step; rows
+ * of later calls replace it.
  */
-export function heat(rows, by) {
+export function heat(rows, nameOf) {
   newest = rows;
   if (!rows.length) return null;
   let drawn = null;
@@ -37,11 +37,11 @@ export function heat(rows, by) {
   return follow(node, () => {
     if (drawn === newest) return;
     drawn = newest;
-    node.replaceChildren(...map(drawn, by));
+    node.replaceChildren(...map(drawn, nameOf));
   });
 }
 
-function map(rows, by) {
+function map(rows, nameOf) {
   const used = STEPS.map((step) => [step, rows.filter((it) => stepOf(it) === step).length]).filter(
     ([, many]) => many,
   );
@@ -57,7 +57,7 @@ function map(rows, by) {
     el(
       "div",
       { role: "img", "aria-label": `Partitions: ${words.join("; ")}` },
-      [...grouped(rows, by)].map(([name, own]) =>
+      [...grouped(rows, nameOf)].map(([name, own]) =>
         el(
           "div",
           { class: "heat-row" },
@@ -77,11 +77,12 @@ const square = (row) =>
       `${behind(row)} behind${row.reason ? `; ${row.reason}` : ""}`,
   });
 
-function grouped(rows, by) {
+function grouped(rows, nameOf) {
   const found = new Map();
   for (const it of rows) {
-    if (!found.has(it[by])) found.set(it[by], []);
-    found.get(it[by]).push(it);
+    const name = nameOf(it);
+    if (!found.has(name)) found.set(name, []);
+    found.get(name).push(it);
   }
   return found;
 }

@@ -60,7 +60,7 @@ export async function source(alias, redraw) {
       el("h2", {}, "Topics"),
       topicsOf(now.topics),
       el("h2", {}, "Partitions"),
-      heat(each.rows, "topic"),
+      heat(each.rows, (row) => row.topic),
       more(
         key,
         `Its ${some(it.partitions, "partition")}, and what reads each`,

@@ -88,6 +88,7 @@ export async function topic(name, redraw) {
     [null, name, "the hub"],
     ...it.sources.map((side) => [side.source, side.topic, side.title || side.source]),
   ];
+  const titles = new Map(it.sources.map((side) => [side.source, side.title]));
   const fresh = Math.max(FRESH, APART * sides.length);
   const found = sides.map(([source, topic, title]) => ({
     title,
@@ -134,7 +135,7 @@ export async function topic(name, redraw) {
         it.sources,
       ),
       parts.length ? el("h2", {}, "Partitions") : null,
-      heat(parts, "cluster"),
+      heat(parts, (row) => titles.get(row.cluster) || row.cluster),
       differences(found, redraw),
       ...found.flatMap((it) => side(it, redraw, found.length > MANY)),
     ],
