@@ -102,8 +102,9 @@ test-spark: connector ## Tests of column functions and frames in a Spark session
 test-integration: connector ## Tests against real clusters that are started for them
 	$(BIN)/pytest $(PYTEST_ARGS) tests/integration
 
-test-long: connector ## Repeat many times what `make test` does a few times, such as kills
+test-long: connector ## Repeat many times what `make test` does a few times: kills, and examples
 	AGGREGATOR_MANY_TURNS=1 $(BIN)/pytest -m again $(PYTEST_ARGS) tests/spark tests/integration
+	$(BIN)/pytest -m "not slow" --hypothesis-profile all $(PYTEST_ARGS) tests/unit
 
 test-objects: connector ## Tests against real clusters, with records copied as objects
 	TESTS_STREAM_PATH=objects $(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile \
