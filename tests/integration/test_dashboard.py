@@ -314,6 +314,18 @@ def test_fifty_sources_with_five_thousand_partitions_are_usable_within_two_secon
     ):
         _check_usable(visitor, "", "Sources of", 50)
         assert visitor.fits(320)
+        search = visitor.page.get_by_role("searchbox", name="Search: Sources")
+        search.fill("S1")
+        rows = visitor.page.locator("main tbody tr").locator("visible=true")
+        # s1, and s10 to s19; also once the page was drawn again.
+        expect(rows).to_have_count(11)
+        visitor.page.get_by_text("11 of 50").wait_for()
+        visitor.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        expect(rows).to_have_count(11)
+        visitor.check("fifty")
+        search.fill("catching up")
+        expect(rows).to_have_count(50)
+        search.fill("")
         _check_usable(visitor, "topics", "Topics", 10)
         assert (visitor.errors, visitor.strangers) == ([], [])
 

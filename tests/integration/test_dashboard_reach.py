@@ -220,7 +220,7 @@ UNKNOWN_BEHIND = """async () => {
     { ...row, state: "PAUSED", seconds_behind: null, seconds_behind_at_least: false },
     { ...row, state: "HELD", seconds_behind: null, seconds_behind_at_least: false },
   ];
-  const made = heat(rows);
+  const made = heat(rows, (row) => row.topic);
   document.querySelector("main").append(made);
   settle();
   const found = [...made.querySelectorAll(".cells i")].map((it) => it.className);

@@ -1,5 +1,7 @@
 // Builds elements out of values. Text is always set as text: nothing of a cluster becomes markup.
 
+import { follow } from "./live.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 export const el = (name, attributes, ...children) =>
@@ -22,7 +24,7 @@ function built(made, attributes = {}, children = []) {
   return made;
 }
 
-const CONTROLS = "a, button, summary, [role=region]";
+const CONTROLS = "a, button, summary, [role=region], [type=search]";
 
 /** What an element is called for those who cannot see it. */
 export const named = (it) => it?.getAttribute("aria-label") ?? it?.textContent;
@@ -48,7 +50,7 @@ export function table(caption, columns, rows) {
       el("td", { role: "cell", class: kind(of), "data-title": title }, make(row) ?? "-");
   const body = rows.map((row) => el("tr", { role: "row" }, columns.map(cell(row))));
   // A region that scrolls has to be reached by the keyboard as well.
-  return el(
+  const region = el(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
     el(
@@ -59,6 +61,39 @@ export function table(caption, columns, rows) {
       el("tbody", { role: "rowgroup" }, body),
     ),
   );
+  return body.length < SEARCHED ? region : el("div", {}, search(caption, body), region);
+}
+
+/** Tables of so many rows can be searched; what for stays while the page is drawn again. */
+const SEARCHED = 20;
+const searches = new Map();
+
+function search(caption, rows) {
+  const [subject] = caption.split(/[;,]/);
+  const found = el("span", { class: "soft", role: "status" });
+  const input = el("input", {
+    type: "search",
+    "aria-label": `Search: ${subject}`,
+    placeholder: "Search",
+    on: {
+      input: () => {
+        searches.set(subject, input.value);
+        show();
+      },
+    },
+  });
+  const show = () => {
+    const words = input.value.trim().toLowerCase();
+    const fits = rows.filter((row) => row.textContent.toLowerCase().includes(words));
+    const kept = new Set(fits);
+    for (const row of rows) row.hidden = !kept.has(row);
+    const many = rows.length.toLocaleString("en");
+    setText(found, words ? `${fits.length.toLocaleString("en")} of ${many}` : "");
+  };
+  input.value = searches.get(subject) ?? "";
+  show();
+  // Cells that follow live moments have their words only then.
+  return follow(el("p", { class: "search" }, input, found), show);
 }
 
 /** Names and values side by side; a value is words or an element, and may need a "wide" place. */

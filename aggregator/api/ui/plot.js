@@ -124,7 +124,7 @@ function options(figure, place, { dashed, swatches, names, axis, height, mark, d
     width: widthOf(place),
     height,
     // The last label on the time axis has room beside the plot.
-    padding: [6, 18, 0, 0],
+    padding: [6, 18, null, null],
     legend: { show: false },
     cursor: { y: false, drag: { setScale: false, x: false, y: false }, points: { size: 6 } },
     hooks: { setCursor: [(it) => describe(it.cursor.idx)], draw: mark ? [mark] : [] },

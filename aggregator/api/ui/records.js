@@ -209,8 +209,20 @@ function one(record) {
     "dl",
     { class: "fields" },
     [...FIELDS.filter(([name]) => name !== "timestamp"), ["headers", headers]].map(([name, of]) =>
-      el("div", {}, el("dt", {}, name), el("dd", {}, of(record))),
+      el("div", {}, el("dt", {}, name), el("dd", {}, bounded(name, of(record)))),
     ),
+  );
+}
+
+const MUCH = 500;
+
+/** What is long scrolls in a place of its own, so that the next record is in sight. */
+function bounded(name, text) {
+  if (text.length <= MUCH) return text;
+  return el(
+    "div",
+    { class: "much", tabindex: "0", role: "region", "aria-label": `The whole ${name}` },
+    text,
   );
 }
 
