@@ -36,6 +36,8 @@ Client = Mapping[str, str]
 _NO_LEADER_YET = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
+    # A new leader does not know yet what all replicas have.
+    KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     # The client has heard of a leader that has not heard of it yet, or the other way round.
     KafkaError.UNKNOWN_LEADER_EPOCH,
