@@ -64,7 +64,7 @@ export function table(caption, columns, rows) {
   return body.length < SEARCHED ? region : el("div", {}, search(caption, body), region);
 }
 
-/** Tables of so many rows can be searched; what for stays while the page is drawn again. */
+/** Tables with at least 20 rows can be searched; the words stay while the page is drawn again. */
 const SEARCHED = 20;
 const searches = new Map();
 
