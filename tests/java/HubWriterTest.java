@@ -836,8 +836,18 @@ class HubWriterTest {
             writer.tick();
         }
         assertNull(writer.failure());
-        for (int i = 0; i < 5; i++) {
+        for (int i = 0; i < 20; i++) {
+            // In each look, but what is taken apart arrives.
             usual.splits += 7;
+            usual.completeNext();
+            send(0, "b");
+            writer.look(now += 500);
+            writer.tick();
+        }
+        assertNull(writer.failure());
+        for (int i = 0; i < 6; i++) {
+            usual.splits += 7;
+            writer.look(now += 500);
             writer.tick();
         }
         assertInstanceOf(RecordTooLargeException.class, writer.failure());

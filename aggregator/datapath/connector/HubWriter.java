@@ -289,7 +289,6 @@ final class HubWriter {
             retried = total;
             rises++;
         }
-        lookAtSplits();
         if (producers.hasCareful()) {
             becomeUsual();
         }
@@ -308,19 +307,20 @@ final class HubWriter {
                 place.parts.clear();
             }
         }
+        lookAtSplits();
         return null;
     }
 
     /**
      * A producer of records makes the same batches of one that it takes apart (KAFKA-8350): when a
-     * hub topic takes less than it did, it would repeat that until it gives up. The next one has
-     * batches of another size.
+     * hub topic takes less than it did, it would repeat that until it gives up, and its place has
+     * no answer. The next one has batches of another size.
      */
     private void lookAtSplits() {
         long total = producers.splits();
         splitLooks = total > splits ? splitLooks + 1 : 0;
         splits = total;
-        if (splitLooks > MOST_SPLIT_LOOKS) {
+        if (splitLooks > MOST_SPLIT_LOOKS && !silent().isEmpty()) {
             failed(
                 null,
                 new RecordTooLargeException(
