@@ -84,16 +84,21 @@ function search(caption, rows) {
   });
   const show = () => {
     const words = input.value.trim().toLowerCase();
-    const fits = rows.filter((row) => row.textContent.toLowerCase().includes(words));
-    const kept = new Set(fits);
-    for (const row of rows) row.hidden = !kept.has(row);
+    let fits = 0;
+    for (const row of rows) {
+      row.hidden = !row.textContent.toLowerCase().includes(words);
+      if (!row.hidden) fits += 1;
+    }
     const many = rows.length.toLocaleString("en");
-    setText(found, words ? `${fits.length.toLocaleString("en")} of ${many}` : "");
+    setText(found, words ? `${fits.toLocaleString("en")} of ${many}` : "");
   };
   input.value = searches.get(subject) ?? "";
-  show();
+  const showAgain = () => {
+    if (input.value) show();
+  };
+  showAgain();
   // Cells that follow live moments have their words only then.
-  return follow(el("p", { class: "search" }, input, found), show);
+  return follow(el("p", { class: "search" }, input, found), showAgain);
 }
 
 /** Names and values side by side; a value is words or an element, and may need a "wide" place. */
